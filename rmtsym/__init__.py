@@ -1,0 +1,1 @@
+"""Random matrix theory of machine learning: expression to equations, digits and simulation."""
