@@ -19,10 +19,10 @@ products only. Nodes are frozen values; nothing is rewritten on construction, wo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, cast
+from itertools import pairwise
+from typing import Any, TypeAlias, cast
 
 import sympy as sp
 
@@ -47,8 +47,8 @@ __all__ = [
     "inner",
 ]
 
-Scalar = sp.Expr
-ONE = sp.Integer(1)
+Scalar: TypeAlias = sp.Expr
+ZERO, ONE = sp.Integer(0), sp.Integer(1)
 
 
 def dimensions(names: str) -> Any:
@@ -281,7 +281,7 @@ class Vector(Matrix):
 class Labels(Vector):
     """Vector of signs +-1 (squared length ``size``); sampled with mean ``mean``, 0 if balanced."""
 
-    mean: Scalar = sp.Integer(0)
+    mean: Scalar = ZERO
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -344,21 +344,14 @@ class SpectralLaw:
         """``values``: eigenvalues, or rows of joint eigenvalues; ``weights``: default uniform."""
 
         def number(x: Any) -> Scalar:
-            return (
-                cast(Scalar, sp.Rational(x))
-                if isinstance(x, str)
-                else scalar(x.item() if hasattr(x, "item") else x)
-            )
+            if isinstance(x, str):
+                return sp.Rational(x)
+            return scalar(x.item() if hasattr(x, "item") else x)
 
-        rows = tuple(
-            tuple(
-                number(x)
-                for x in (
-                    row if isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) else [row]
-                )
-            )
-            for row in values
-        )
+        def row(x: Any) -> list[Any]:
+            return [x] if not hasattr(x, "__len__") or isinstance(x, str) else list(x)
+
+        rows = tuple(tuple(map(number, row(value))) for value in values)
         _require(len(rows) > 0, "got no eigenvalue; a spectral law has at least one atom")
         _require(
             len({len(row) for row in rows}) == 1,
@@ -530,7 +523,7 @@ class Product(Matrix):
             if isinstance(factor, Scaled):
                 coefficient, factor = coefficient * factor.coefficient, factor.operand
             flat.extend(factor.factors if isinstance(factor, Product) else (factor,))
-        for left, right in zip(flat, flat[1:], strict=False):
+        for left, right in pairwise(flat):
             _require(
                 left.shape[1] == right.shape[0],
                 f"got a product of shapes {left.shape} and {right.shape}; the inner sizes must "
@@ -726,144 +719,6 @@ class D(Matrix):
 
     def _latex(self) -> str:
         return rf"\frac{{d}}{{d {sp.latex(self.variable)}}}\left[{self.operand._latex()}\right]"
-
-
-def walk(node: Matrix) -> Iterator[Matrix]:
-    """The node and all below it, parents first."""
-    yield node
-    for child in node.children:
-        yield from walk(child)
-
-
-def rebuild(node: Matrix, children: tuple[Matrix, ...]) -> Matrix:
-    """The same node over other children (in the order of ``node.children``)."""
-    if children == node.children:
-        return node
-    match node:
-        case Sum():
-            return Sum.of(*children)
-        case Product():
-            return Product.of(*children)
-        case Scaled():
-            return Scaled.of(node.coefficient, children[0])
-        case Transpose():
-            return children[0].T
-        case Inverse() | OffDiagonal() | Trace():
-            return type(node)(children[0])
-        case Entrywise():
-            return Entrywise(node.f, children[0])
-        case D():
-            return D(children[0], node.variable)
-    raise TypeError(f"{type(node).__name__} has no children")
-
-
-def transpose(node: Matrix) -> Matrix:
-    """The transpose with the sign ``'`` pushed down to the leaves.
-
-    >>> n, p = dimensions("n p")
-    >>> print(transpose(Gaussian("A", n, p) * Gaussian("B", p, n)))
-    B'*A'
-    """
-    match node:
-        case Transpose():
-            return push_transposes(node.operand)
-        case Identity() | Wigner() | Deterministic() | Trace() | D():
-            return push_transposes(node)
-        case Gaussian() | Vector():
-            return Transpose(node)
-        case Sum():
-            return Sum.of(*map(transpose, node.terms))
-        case Product():
-            return Product.of(*map(transpose, reversed(node.factors)))
-        case Scaled():
-            return Scaled.of(node.coefficient, transpose(node.operand))
-        case Entrywise():
-            return Entrywise(node.f, transpose(node.operand))
-        case Inverse() | OffDiagonal():
-            return type(node)(transpose(node.operand))
-    raise TypeError(f"no transpose of {type(node).__name__}")
-
-
-def push_transposes(node: Matrix) -> Matrix:
-    """The same matrix with transposes on leaves only."""
-    if isinstance(node, Transpose):
-        return transpose(node.operand)
-    return rebuild(node, tuple(map(push_transposes, node.children)))
-
-
-def is_symmetric(node: Matrix) -> bool:
-    """True where the expression equals its transpose term by term, for every value of its leaves."""
-    one = _sorted_terms(push_transposes(node))
-    return one == _sorted_terms(transpose(node))
-
-
-def _sorted_terms(node: Matrix) -> Matrix:
-    node = rebuild(node, tuple(map(_sorted_terms, node.children)))
-    return Sum(tuple(sorted(node.terms, key=str))) if isinstance(node, Sum) else node
-
-
-def differentiate(node: Matrix, variable: sp.Symbol) -> Matrix | None:
-    """The derivative as an expression; None where it is identically zero.
-
-    ``d A^{-1} = -A^{-1} (dA) A^{-1}``: products of resolvents, no implicit function. Entry-wise
-    nonlinearities must not contain the variable.
-    """
-
-    def plus(terms: list[Matrix]) -> Matrix | None:
-        return Sum.of(*terms) if len(terms) > 1 else (terms[0] if terms else None)
-
-    match node:
-        case Scaled():
-            terms = []
-            slope = sp.diff(node.coefficient, variable)
-            if slope != 0:
-                terms.append(Scaled.of(slope, node.operand))
-            inside = differentiate(node.operand, variable)
-            if inside is not None:
-                terms.append(Scaled.of(node.coefficient, inside))
-            return plus(terms)
-        case Sum():
-            parts = (differentiate(term, variable) for term in node.terms)
-            return plus([part for part in parts if part is not None])
-        case Product():
-            terms = []
-            for position, factor in enumerate(node.factors):
-                inside = differentiate(factor, variable)
-                if inside is not None:
-                    terms.append(
-                        Product.of(*node.factors[:position], inside, *node.factors[position + 1 :])
-                    )
-            return plus(terms)
-        case Inverse():
-            inside = differentiate(node.operand, variable)
-            return None if inside is None else -(node * inside * node)
-        case Transpose() | OffDiagonal() | Trace():
-            inside = differentiate(node.operand, variable)
-            if inside is None:
-                return None
-            return inside.T if isinstance(node, Transpose) else type(node)(inside)
-        case D():
-            inside = differentiate(node.operand, node.variable)
-            return None if inside is None else differentiate(inside, variable)
-        case Entrywise():
-            if differentiate(node.operand, variable) is not None:
-                raise InputError(
-                    f"got D in {variable}, which stands inside the nonlinearity {node}; "
-                    "differentiate in a scalar outside it"
-                )
-            return None
-    return None
-
-
-def free_symbols(node: Matrix) -> set[sp.Symbol]:
-    """The SymPy symbols in the scalars of the expression, sizes included."""
-    found: set[sp.Symbol] = set()
-    for part in walk(node):
-        if isinstance(part, Scaled):
-            found |= part.coefficient.free_symbols
-        for size in part.shape:
-            found |= size.free_symbols
-    return found
 
 
 def from_sympy(expression: Any) -> Matrix:
