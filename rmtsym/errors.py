@@ -41,3 +41,14 @@ class BranchError(ConvergenceError):
 
 class PrecisionError(RmtsymError):
     """The digits asked for cannot be given, usually because an input is not exact."""
+
+
+class SimulationError(RmtsymError):
+    """A simulation stopped: a worker died, a matrix was singular, the store cannot be written.
+
+    ``estimate`` holds the samples that were finished, or None.
+    """
+
+    def __init__(self, message: str, estimate: Any = None) -> None:
+        super().__init__(message)
+        self.estimate = estimate
