@@ -1,0 +1,655 @@
+"""From a fixed-point system to numbers: one generated expression, every number type.
+
+The coefficients of a system (entries of A, weights of Sigma, inner products) are exact expressions
+in its parameters. They are written once as Python source that uses ``+ - * /``, integer powers and
+``sqrt`` only, and evaluated with NumPy arrays (many points at once), mpmath numbers or balls. All
+that follows is linear algebra on arrays of these numbers:
+
+    Phi(u) = entries of E (A - Sigma(u))^{-1},   dPhi = E G (dSigma) G,   G = (A - Sigma)^{-1}.
+
+>>> from rmtsym.matrices import *
+>>> from rmtsym.dyson import derive
+>>> n, p = dimensions("n p")
+>>> gamma, c = sp.symbols("gamma c", positive=True)
+>>> Z = Gaussian("Z", p, n)
+>>> system = derive(Trace((Z.T * Z / n + gamma * Identity(n)).inverse()) / n, {n: 1, p: c})
+>>> compiled = compile_system(system)
+>>> point = compiled.at({gamma: 1.0, c: 1.0})
+>>> residual = point.residual(0, np.array([0.6180339887498949, 0.6180339887498949]))
+>>> bool(abs(residual).max() < 1e-15)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import sympy as sp
+
+from rmtsym.dyson import BilinearOutput, Block, DysonEquation, FixedPointSystem
+from rmtsym.errors import InputError, UnsupportedError
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The elementary operations of a number type."""
+
+    name: str
+    rational: Callable[[int, int], Any]
+    sqrt: Callable[[Any], Any]
+    exp: Callable[[Any], Any]
+    log: Callable[[Any], Any]
+    pi: Any
+    dtype: Any
+
+
+NUMPY = Numbers("double", lambda p, q: p / q, np.sqrt, np.exp, np.log, np.pi, float)
+
+
+def source_of(expressions: Sequence[sp.Expr], parameters: Sequence[sp.Symbol]) -> str:
+    """Source of ``f(x, q, sqrt, exp, log, pi)`` that returns the values of the expressions.
+
+    >>> a, b = sp.symbols("a b")
+    >>> print(source_of([sp.sqrt(a) / 3 + b**2], [a, b]))
+    def f(x, q, sqrt, exp, log, pi):
+        return [x[1]**2 + q(1, 3)*sqrt(x[0])]
+    """
+    name = {symbol: f"x[{index}]" for index, symbol in enumerate(parameters)}
+    shared, reduced = sp.cse(list(expressions), symbols=sp.numbered_symbols("t_"), order="none")
+    lines = ["def f(x, q, sqrt, exp, log, pi):"]
+    for symbol, expression in shared:
+        name[symbol] = symbol.name
+        lines.append(f"    {symbol.name} = {_emit(expression, name)}")
+    lines.append(f"    return [{', '.join(_emit(e, name) for e in reduced)}]")
+    return "\n".join(lines)
+
+
+def _emit(expression: sp.Expr, name: Mapping[sp.Symbol, str]) -> str:
+    if expression in name:
+        return name[expression]
+    if expression.is_Integer:
+        return str(expression) if expression >= 0 else f"({expression})"
+    if expression.is_Rational:
+        return f"q({expression.p}, {expression.q})"
+    if expression.is_Float:
+        exact = Fraction(str(expression))
+        return f"q({exact.numerator}, {exact.denominator})"
+    if expression == sp.pi:
+        return "pi"
+    if expression.is_Add:
+        return " + ".join(_emit(a, name) for a in expression.as_ordered_terms())
+    if expression.is_Mul:
+        return "*".join(_wrap(a, name) for a in expression.as_ordered_factors())
+    if expression.is_Pow:
+        base, exponent = expression.args
+        if exponent.is_Integer:
+            if exponent > 0:
+                return f"{_wrap(base, name)}**{exponent}"
+            if exponent == -1:
+                return f"(1/{_wrap(base, name)})"
+            return f"(1/{_wrap(base, name)}**{-exponent})"
+        if exponent.is_Rational and exponent.q == 2:
+            root = f"sqrt({_emit(base, name)})"
+            if exponent.p == 1:
+                return root
+            if exponent.p == -1:
+                return f"(1/{root})"
+            return f"{root}**{exponent.p}" if exponent.p > 0 else f"(1/{root}**{-exponent.p})"
+        return f"exp({_wrap(exponent, name)}*log({_emit(base, name)}))"
+    if isinstance(expression, (sp.exp, sp.log)):
+        return f"{type(expression).__name__}({_emit(expression.args[0], name)})"
+    raise UnsupportedError(
+        f"got {expression} ({type(expression).__name__}) among the coefficients; they are built "
+        "from symbols and rationals by + - * /, rational powers, exp and log"
+    )
+
+
+def _wrap(expression: sp.Expr, name: Mapping[sp.Symbol, str]) -> str:
+    text = _emit(expression, name)
+    return f"({text})" if expression.is_Add or expression.is_Mul or expression.is_Pow else text
+
+
+class _Register:
+    """Collects expressions; each is evaluated once and referred to by its index."""
+
+    def __init__(self) -> None:
+        self.index: dict[sp.Expr, int] = {}
+
+    def __call__(self, expression: sp.Expr) -> int:
+        return self.index.setdefault(sp.sympify(expression), len(self.index))
+
+
+@dataclass(frozen=True)
+class _Equation:
+    """A Dyson equation with its coefficients replaced by indices into the register."""
+
+    blocks: tuple[tuple[tuple[int, ...], Block], ...]
+    deterministic: tuple[tuple[int, int, int, int, tuple[int, ...]], ...]
+    self_energy: tuple[tuple[int, int, int, int, int], ...]
+
+
+def _equation(equation: DysonEquation, register: _Register) -> _Equation:
+    place = {
+        k: (b, a) for b, block in enumerate(equation.blocks) for a, k in enumerate(block.members)
+    }
+    deterministic = []
+    for e in equation.deterministic:
+        law = equation.blocks[place[e.row][0]].law
+        powers = [0] * (len(law.atoms[0]) if law else 0)
+        for matrix in e.word:
+            powers[matrix.component] += 1
+        deterministic.append(
+            (
+                place[e.row][0],
+                place[e.row][1],
+                place[e.column][1],
+                register(e.coefficient),
+                tuple(powers),
+            )
+        )
+    self_energy = [
+        (place[t.row][0], place[t.row][1], place[t.column][1], register(t.coefficient), t.unknown)
+        for t in equation.self_energy
+    ]
+    return _Equation(
+        tuple((block.members, block) for block in equation.blocks),
+        tuple(deterministic),
+        tuple(self_energy),
+    )
+
+
+@dataclass(frozen=True)
+class _Bilinear:
+    count: int
+    vectors: int
+    gram: tuple[tuple[int, int, int], ...]
+    left: tuple[tuple[int, int, int, int, tuple[Any, ...]], ...]
+    right: tuple[tuple[int, int, int, int], ...]
+    corner: tuple[tuple[int, int, int], ...]
+    readout: tuple[tuple[int, int], ...]
+    constant: int
+
+
+@dataclass(frozen=True)
+class _Trace:
+    size: int
+    terms: tuple[tuple[int, int, int, tuple[Any, ...]], ...]
+    constant: int
+
+
+@dataclass(eq=False)
+class CompiledSystem:
+    """A fixed-point system ready for numbers; made by :func:`compile_system`."""
+
+    system: FixedPointSystem
+
+    def __post_init__(self) -> None:
+        register = _Register()
+        self.core = tuple(_equation(c.core, register) for c in self.system.components)
+        self.full = tuple(_equation(c.full, register) for c in self.system.components)
+        self.outputs = tuple(self._output(limit, register) for limit in self.system.limits)
+        self.expressions = tuple(register.index)
+        self.parameters = self.system.parameters
+
+    def _output(self, limit: Any, register: _Register) -> _Bilinear | _Trace:
+        if not isinstance(limit, BilinearOutput):
+            return _Trace(
+                register(limit.size),
+                tuple((k, l, register(value), word) for k, l, value, word in limit.terms),
+                register(limit.constant),
+            )
+        return _Bilinear(
+            limit.count,
+            len(limit.vectors),
+            tuple((i, j, register(value)) for i, j, value in limit.gram),
+            tuple((r, k, v, register(value), word) for r, k, v, value, word in limit.left),
+            tuple((r, v, c, register(value)) for r, v, c, value in limit.right),
+            tuple((r, c, register(value)) for r, c, value in limit.corner),
+            tuple((r, register(value)) for r, value in limit.readout),
+            register(limit.constant),
+        )
+
+    @cached_property
+    def source(self) -> str:
+        """The generated source of all coefficients."""
+        return source_of(self.expressions, self.parameters)
+
+    @cached_property
+    def function(self) -> Callable[..., list[Any]]:
+        return _load(self.source)
+
+    def slope_function(self, variable: sp.Symbol) -> Callable[..., list[Any]]:
+        """The derivatives of all coefficients in one parameter."""
+        return _slope(self.expressions, self.parameters, variable)
+
+    @cached_property
+    def formula(self) -> tuple[Callable[..., list[Any]], tuple[sp.Symbol, ...]]:
+        symbols = (
+            *self.system.linearization.symbols,
+            *(symbol for symbol, _, _ in self.system.derivatives),
+            *self.parameters,
+        )
+        return _load(source_of([self.system.formula], symbols)), symbols
+
+    def at(self, values: Mapping[Any, Any], numbers: Numbers = NUMPY) -> Point:
+        """The system at given parameter values (arrays of one shape for many points)."""
+        missing = [s for s in self.parameters if s not in values]
+        if missing:
+            raise InputError(
+                f"got no value for {', '.join(map(str, missing))}; "
+                f"this system needs {', '.join(map(str, self.parameters))}"
+            )
+        return Point(self, tuple(values[s] for s in self.parameters), numbers)
+
+
+def _load(source: str) -> Callable[..., list[Any]]:
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "<rmtsym coefficients>", "exec"), namespace)
+    return cast(Callable[..., list[Any]], namespace["f"])
+
+
+@lru_cache(maxsize=256)
+def _slope(
+    expressions: tuple[sp.Expr, ...], parameters: tuple[sp.Symbol, ...], variable: sp.Symbol
+) -> Callable[..., list[Any]]:
+    return _load(source_of([sp.diff(e, variable) for e in expressions], parameters))
+
+
+@lru_cache(maxsize=256)
+def compile_system(system: FixedPointSystem) -> CompiledSystem:
+    """Compile once; later calls with an equal system return the same object."""
+    return CompiledSystem(system)
+
+
+def inverse(matrix: Array) -> Array:
+    """Inverse of the last two axes, for floats, complex numbers or objects; nan where singular."""
+    if matrix.dtype != object:
+        try:
+            return cast(Array, np.linalg.inv(matrix))
+        except np.linalg.LinAlgError:
+            if matrix.ndim == 2:
+                return np.full_like(matrix, np.nan)
+            return np.stack([inverse(part) for part in matrix])
+    return solve_linear(matrix, _unit(matrix))
+
+
+def _unit(matrix: Array) -> Array:
+    size = matrix.shape[-1]
+    unit = np.zeros(matrix.shape, dtype=object)
+    unit[..., range(size), range(size)] = 1
+    return unit
+
+
+def solve_linear(matrix: Array, right: Array) -> Array:
+    """``matrix^{-1} right`` over the last two axes; Gauss-Jordan with pivoting for objects."""
+    if matrix.dtype != object and right.dtype != object:
+        try:
+            return cast(Array, np.linalg.solve(matrix, right))
+        except np.linalg.LinAlgError:
+            if matrix.ndim == 2:
+                return np.full(right.shape, np.nan, dtype=np.result_type(matrix, right))
+            return np.stack([solve_linear(m, r) for m, r in zip(matrix, right, strict=True)])
+    if matrix.ndim > 2:
+        pairs = zip(matrix, right, strict=True)
+        return np.stack([solve_linear(m, r) for m, r in pairs])
+    size = matrix.shape[0]
+    work = np.concatenate([matrix, right], axis=1)
+    for step in range(size):
+        pivot = step + max(range(size - step), key=lambda i: _magnitude(work[step + i, step]))
+        if pivot != step:
+            work[[step, pivot]] = work[[pivot, step]]
+        if _magnitude(work[step, step]) == 0:
+            raise ZeroDivisionError("singular matrix")
+        work[step] = work[step] / work[step, step]
+        for row in range(size):
+            if row != step and not _is_zero(work[row, step]):
+                work[row] = work[row] - work[row, step] * work[step]
+    return work[:, size:]
+
+
+def _magnitude(value: Any) -> Any:
+    lower = getattr(value, "abs_lower", None)
+    return float(lower()) if lower is not None else abs(value)
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and value == 0
+
+
+class Point:
+    """A compiled system at one point, or at many (leading axis), of one number type."""
+
+    def __init__(self, compiled: CompiledSystem, values: tuple[Any, ...], numbers: Numbers) -> None:
+        self.compiled = compiled
+        self.system = compiled.system
+        self.numbers = numbers
+        self.values = values
+        shapes = [np.shape(v) for v in values] if numbers.dtype is not object else [()]
+        self.batch: tuple[int, ...] = np.broadcast_shapes(*shapes) if shapes else ()
+        if len(self.batch) > 1:
+            raise InputError(f"got parameters of shape {self.batch}; flatten them to one axis")
+        self.coefficients = self._evaluate(compiled.function)
+        kinds = [np.asarray(c).dtype for c in self.coefficients]
+        self.dtype: Any = object if numbers.dtype is object else np.result_type(float, *kinds)
+        self._assembled: dict[Any, Any] = {}
+
+    def _evaluate(self, function: Callable[..., list[Any]]) -> list[Any]:
+        n = self.numbers
+        return function(self.values, n.rational, n.sqrt, n.exp, n.log, n.pi)
+
+    def take(self, chosen: Array) -> Point:
+        """The same system at some of the points."""
+        if not self.batch:
+            return self
+        picked = tuple(np.broadcast_to(v, self.batch)[chosen] for v in self.values)
+        return Point(self.compiled, picked, self.numbers)
+
+    def _number(self, value: sp.Expr) -> Any:
+        rational = sp.nsimplify(value, rational=True) if value.is_Float else value
+        if rational.is_Rational:
+            return self.numbers.rational(int(rational.p), int(rational.q))
+        if not value.free_symbols and self.numbers.dtype is not object:
+            return float(value)
+        function = _load(source_of([value], self.compiled.parameters))
+        return self._evaluate(function)[0]
+
+    def _law(self, block: Block) -> tuple[Array, Array] | None:
+        """Weights (atoms,) and eigenvalues (atoms, matrices)."""
+        if block.law is None:
+            return None
+        key = ("law", block.law)
+        if key not in self._assembled:
+            weights = [self._number(w) for w in block.law.weights]
+            atoms = [[self._number(x) for x in atom] for atom in block.law.atoms]
+            self._assembled[key] = (
+                np.array(weights, dtype=self.dtype),
+                np.array(atoms, dtype=self.dtype),
+            )
+        return cast(tuple[Array, Array], self._assembled[key])
+
+    def _zeros(self, *shape: int) -> Array:
+        return np.zeros((*self.batch, *shape), dtype=self.dtype)
+
+    def _a(self, equation: _Equation, coefficients: list[Any], key: Any) -> list[Array]:
+        if key in self._assembled:
+            return cast(list[Array], self._assembled[key])
+        found = []
+        for index, (members, block) in enumerate(equation.blocks):
+            size = len(members)
+            law = self._law(block)
+            atoms = 1 if law is None else len(law[0])
+            a = self._zeros(atoms, size, size)
+            for b, i, j, c, powers in equation.deterministic:
+                if b != index:
+                    continue
+                value = np.asarray(coefficients[c])[..., None]
+                for component, power in enumerate(powers):
+                    if power:
+                        assert law is not None
+                        value = value * law[1][:, component] ** power
+                a[..., i, j] += value
+            found.append(a)
+        self._assembled[key] = found
+        return found
+
+    def _sigma(self, equation: _Equation, coefficients: list[Any], u: Array) -> list[Array]:
+        found = [self._zeros(1, len(m), len(m)) for m, _ in equation.blocks]
+        for b, i, j, c, unknown in equation.self_energy:
+            found[b][..., 0, i, j] += coefficients[c] * u[..., unknown]
+        return found
+
+    def _mean(self, block: Block, values: Array) -> Array:
+        """Mean over the law; the atom axis comes first among the last three (or two)."""
+        law = self._law(block)
+        if law is None:
+            return cast(Array, values[..., 0, :, :])
+        return cast(Array, np.tensordot(law[0], np.moveaxis(values, -3, 0), axes=(0, 0)))
+
+    def inverses(self, component: int, u: Array, *, full: bool = False) -> list[Array]:
+        """``(A - Sigma(u))^{-1}`` per block: (..., atoms, unknowns, rows)."""
+        equation = (self.compiled.full if full else self.compiled.core)[component]
+        a = self._a(equation, self.coefficients, ("a", component, full))
+        sigma = self._sigma(equation, self.coefficients, u)
+        return [inverse(x - y) for x, y in zip(a, sigma, strict=True)]
+
+    def _pairs(self, component: int) -> list[tuple[int, Block, Array, Array, Array]]:
+        """Per block: the scalar unknowns on it and their places (unknown, row)."""
+        key = ("pairs", component)
+        if key not in self._assembled:
+            found = []
+            pairs = self.system.components[component].pairs
+            for b, (members, block) in enumerate(self.compiled.core[component].blocks):
+                place = {k: a for a, k in enumerate(members)}
+                own = [u for u, (k, _) in enumerate(pairs) if k in place]
+                found.append(
+                    (
+                        b,
+                        block,
+                        np.array(own, dtype=int),
+                        np.array([place[pairs[u][0]] for u in own], dtype=int),
+                        np.array([place[pairs[u][1]] for u in own], dtype=int),
+                    )
+                )
+            self._assembled[key] = found
+        return cast(Any, self._assembled[key])
+
+    def count(self, component: int) -> int:
+        return len(self.system.components[component].pairs)
+
+    def phi(self, component: int, u: Array) -> tuple[Array, list[Array]]:
+        """``Phi(u)`` and the inverses it came from."""
+        inverses = self.inverses(component, u)
+        value = self._zeros(self.count(component))
+        for b, block, own, k, l in self._pairs(component):
+            if len(own):
+                value[..., own] = self._mean(block, inverses[b])[..., k, l]
+        return value, inverses
+
+    def residual(self, component: int, u: Array) -> Array:
+        """``Phi(u) - u``."""
+        return self.phi(component, u)[0] - u
+
+    def jacobian(self, component: int, inverses: list[Array], t: Any = 1) -> Array:
+        """``dPhi/du``, times t."""
+        count = self.count(component)
+        value = self._zeros(count, count)
+        terms = self.compiled.core[component].self_energy
+        for b, block, own, k, l in self._pairs(component):
+            if not len(own):
+                continue
+            law = self._law(block)
+            g = inverses[b]
+            for tb, i, j, c, unknown in terms:
+                if tb != b:
+                    continue
+                product = g[..., k, i] * g[..., j, l]
+                mean = (
+                    product[..., 0, :]
+                    if law is None
+                    else np.tensordot(law[0], np.moveaxis(product, -2, 0), axes=(0, 0))
+                )
+                value[..., own, unknown] += np.asarray(self.coefficients[c] * t)[..., None] * mean
+        return value
+
+    # -- limits -----------------------------------------------------------------------------
+
+    def _monomial(self, block: Block, word: tuple[Any, ...]) -> Any:
+        law = self._law(block)
+        if law is None or not word:
+            return None
+        value: Any = law[0] * 0 + 1
+        for matrix in word:
+            value = value * law[1][:, matrix.component]
+        return value
+
+    def _owner(self, component: int) -> dict[int, tuple[int, int, Block]]:
+        return {
+            k: (b, a, block)
+            for b, (members, block) in enumerate(self.compiled.full[component].blocks)
+            for a, k in enumerate(members)
+        }
+
+    def _entry(self, owner: Any, inverses: list[Array], k: int, l: int, word: Any) -> Any:
+        """Mean over the law of ``word * G_kl``; None where sizes differ."""
+        b, i, block = owner[k]
+        other, j, _ = owner[l]
+        if b != other:
+            return None
+        values = inverses[b][..., i, j]
+        law = self._law(block)
+        if law is None:
+            return values[..., 0]
+        monomial = self._monomial(block, word)
+        weights = law[0] if monomial is None else law[0] * monomial
+        return np.tensordot(weights, np.moveaxis(values, -1, 0), axes=(0, 0))
+
+    def limits(self, us: Sequence[Array]) -> list[Any]:
+        """The limits ``o_k`` at the solved unknowns of every component."""
+        return [value for value, _ in self._limits(us, None)]
+
+    def limits_and_slopes(
+        self, us: Sequence[Array], variable: sp.Symbol
+    ) -> tuple[list[Any], list[Any]]:
+        """The limits and their total derivatives, by implicit differentiation."""
+        both = self._limits(us, variable)
+        return [value for value, _ in both], [slope for _, slope in both]
+
+    def _limits(self, us: Sequence[Array], variable: sp.Symbol | None) -> list[tuple[Any, Any]]:
+        slopes = (
+            None if variable is None else self._evaluate(self.compiled.slope_function(variable))
+        )
+        prepared: dict[int, tuple[list[Array], list[Array] | None]] = {}
+        found = []
+        for limit, output in zip(self.system.limits, self.compiled.outputs, strict=True):
+            component = limit.component
+            if component not in prepared:
+                prepared[component] = self._prepare(component, us[component], slopes, variable)
+            g, dg = prepared[component]
+            if isinstance(output, _Trace):
+                found.append(self._trace(output, component, g, dg, slopes))
+            else:
+                found.append(self._bilinear(output, component, g, dg, slopes))
+        return found
+
+    def _prepare(
+        self, component: int, u: Array, slopes: list[Any] | None, variable: Any
+    ) -> tuple[list[Array], list[Array] | None]:
+        g = self.inverses(component, u, full=True)
+        if slopes is None:
+            return g, None
+        du = self.implicit_slope(component, u, slopes, variable)
+        equation = self.compiled.full[component]
+        da = self._a(equation, slopes, ("da", component, True, variable))
+        change = [
+            x - y - z
+            for x, y, z in zip(
+                da,
+                self._sigma(equation, slopes, u),
+                self._sigma(equation, self.coefficients, du),
+                strict=True,
+            )
+        ]
+        return g, [-(one @ d @ one) for one, d in zip(g, change, strict=True)]
+
+    def implicit_slope(self, component: int, u: Array, slopes: list[Any], variable: Any) -> Array:
+        """``du/ds = (1 - dPhi/du)^{-1} dPhi/ds``."""
+        equation = self.compiled.core[component]
+        inverses = self.inverses(component, u)
+        da = self._a(equation, slopes, ("da", component, False, variable))
+        dsigma = self._sigma(equation, slopes, u)
+        partial = self._zeros(self.count(component))
+        for b, block, own, k, l in self._pairs(component):
+            if len(own):
+                g = inverses[b]
+                change = g @ (dsigma[b] - da[b]) @ g
+                partial[..., own] = self._mean(block, change)[..., k, l]
+        jacobian = self.jacobian(component, inverses)
+        identity = np.eye(self.count(component), dtype=int).astype(self.dtype)
+        return cast(Array, solve_linear(identity - jacobian, partial[..., None])[..., 0])
+
+    def _trace(
+        self, output: _Trace, component: int, g: list[Array], dg: Any, slopes: Any
+    ) -> tuple[Any, Any]:
+        owner = self._owner(component)
+        value: Any = 0
+        slope: Any = 0
+        for k, l, c, word in output.terms:
+            entry = self._entry(owner, g, k, l, word)
+            if entry is None:
+                continue
+            value = value + self.coefficients[c] * entry
+            if slopes is not None:
+                slope = (
+                    slope
+                    + slopes[c] * entry
+                    + self.coefficients[c] * self._entry(owner, dg, k, l, word)
+                )
+        size = self.coefficients[output.size]
+        total = self.coefficients[output.constant] + size * value
+        if slopes is None:
+            return total, None
+        return total, slopes[output.constant] + slopes[output.size] * value + size * slope
+
+    def _bilinear(
+        self, output: _Bilinear, component: int, g: list[Array], dg: Any, slopes: Any
+    ) -> tuple[Any, Any]:
+        owner = self._owner(component)
+        k = output.count
+        small = self._zeros(k, k + 1)
+        dsmall = self._zeros(k, k + 1)
+        gram = {(i, j): c for i, j, c in output.gram}
+        for row, column, c in output.corner:
+            small[..., row, column] += self.coefficients[c]
+            if slopes is not None:
+                dsmall[..., row, column] += slopes[c]
+        for row, unknown, one, c, word in output.left:
+            for source, other, column, d in output.right:
+                if (one, other) not in gram:
+                    continue
+                entry = self._entry(owner, g, unknown, source, word)
+                if entry is None:
+                    continue
+                e = gram[one, other]
+                x, y, z = self.coefficients[c], self.coefficients[d], self.coefficients[e]
+                small[..., row, column] -= x * y * z * entry
+                if slopes is not None:
+                    dsmall[..., row, column] -= (
+                        slopes[c] * y * z + x * slopes[d] * z + x * y * slopes[e]
+                    ) * entry + x * y * z * self._entry(owner, dg, unknown, source, word)
+        solution = -solve_linear(small[..., :k], small[..., k:])[..., 0]
+        total: Any = self.coefficients[output.constant]
+        for index, c in output.readout:
+            total = total + self.coefficients[c] * solution[..., index]
+        if slopes is None:
+            return total, None
+        right = dsmall[..., k:] + dsmall[..., :k] @ solution[..., None]
+        change = -solve_linear(small[..., :k], right)[..., 0]
+        slope: Any = slopes[output.constant]
+        for index, c in output.readout:
+            slope = (
+                slope + slopes[c] * solution[..., index] + self.coefficients[c] * change[..., index]
+            )
+        return total, slope
+
+    def value(self, us: Sequence[Array]) -> Any:
+        """The value of the expression at the solved unknowns."""
+        limits: list[Any] = []
+        slopes: dict[sp.Symbol, list[Any]] = {}
+        for _, _, variable in self.system.derivatives:
+            if variable not in slopes:
+                limits, slopes[variable] = self.limits_and_slopes(us, variable)
+        if not limits:
+            limits = self.limits(us)
+        totals = [slopes[variable][k] for _, k, variable in self.system.derivatives]
+        function, _ = self.compiled.formula
+        n = self.numbers
+        arguments = (*limits, *totals, *self.values)
+        return function(arguments, n.rational, n.sqrt, n.exp, n.log, n.pi)[0]
