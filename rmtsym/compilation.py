@@ -327,13 +327,19 @@ def _is_zero(value: Any) -> bool:
 class Point:
     """A compiled system at one point, or at many (leading axis), of one number type."""
 
-    def __init__(self, compiled: CompiledSystem, values: tuple[Any, ...], numbers: Numbers) -> None:
+    def __init__(
+        self,
+        compiled: CompiledSystem,
+        values: tuple[Any, ...],
+        numbers: Numbers,
+        batch: tuple[int, ...] = (),
+    ) -> None:
         self.compiled = compiled
         self.system = compiled.system
         self.numbers = numbers
         self.values = values
         shapes = [np.shape(v) for v in values] if numbers.dtype is not object else [()]
-        self.batch: tuple[int, ...] = np.broadcast_shapes(*shapes) if shapes else ()
+        self.batch: tuple[int, ...] = np.broadcast_shapes(batch, *shapes)
         if len(self.batch) > 1:
             raise InputError(f"got parameters of shape {self.batch}; flatten them to one axis")
         self.coefficients = self._evaluate(compiled.function)
@@ -350,7 +356,7 @@ class Point:
         if not self.batch:
             return self
         picked = tuple(np.broadcast_to(v, self.batch)[chosen] for v in self.values)
-        return Point(self.compiled, picked, self.numbers)
+        return Point(self.compiled, picked, self.numbers, np.empty(self.batch)[chosen].shape)
 
     def _number(self, value: sp.Expr) -> Any:
         rational = sp.nsimplify(value, rational=True) if value.is_Float else value

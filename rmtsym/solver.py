@@ -140,7 +140,7 @@ class Continuation:
 
 def _as_batch(point: Point) -> Point:
     values = tuple(np.atleast_1d(np.asarray(value)) for value in point.values)
-    return Point(point.compiled, values, point.numbers)
+    return Point(point.compiled, values, point.numbers, (1,))
 
 
 def _numeric(values: Mapping[Any, Any]) -> dict[Any, Any]:
