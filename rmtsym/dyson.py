@@ -430,10 +430,15 @@ class _Noise:
             Entry(row_name[e.row], relabel[e.column], e.coefficient, e.factor, e.word)
             for e in core_entries
         ]
-        row_back = {name: row for row, name in row_name.items()}
         core_groups = [unknowns for unknowns, _ in groups]
         feeds = self._feeds(core_entries)
-        relevant = sorted({(k, l) for _, _, k, l, _ in feeds})
+        full_feeds = [
+            (i, j, (core_unknown, row_name[l]), value * factor)
+            for i, j, k, l, value in self._feeds(self.entries)
+            for core_unknown, factor in combination.get(k, {k: sp.Integer(1)}).items()
+        ]
+        # Rows of full_feeds hold random matrices, so they are rows of the core.
+        relevant = sorted({(k, l) for _, _, k, l, _ in feeds} | {feed[2] for feed in full_feeds})
         entries, pairs, symmetric = self._unknowns(core_groups, core_entries, feeds, relevant)
         index = {pair: (u, factor) for pair, u, factor in entries}
 
@@ -455,16 +460,11 @@ class _Noise:
             tuple(e for e in core_entries if not e.is_random),
             self_energy((i, j, (k, l), value) for i, j, k, l, value in feeds),
         )
-        full_terms = []
-        for i, j, k, l, value in self._feeds(self.entries):
-            for core_unknown, factor in combination.get(k, {k: sp.Integer(1)}).items():
-                full_terms.append((i, j, (core_unknown, row_name[l]), value * factor))
         full = DysonEquation(
             self._blocks(self._by_size(range(len(self.members)))),
             tuple(e for e in self.entries if not e.is_random),
-            self_energy(full_terms),
+            self_energy(full_feeds),
         )
-        del row_back
         return Component(core, full, tuple(pairs), tuple(entries), symmetric)
 
     def _by_size(self, indices: Any) -> list[list[int]]:
@@ -622,10 +622,11 @@ def _without_plain(
     """
     current = list(entries)
     combination: dict[int, dict[int, sp.Expr]] = {}
+    kept = {e.row for e in entries if e.is_random or e.word}
     for row in range(count):
-        own = [e for e in current if e.row == row]
-        if any(e.is_random or e.word for e in own):
+        if row in kept:
             continue
+        own = [e for e in current if e.row == row]
         pivots = [e for e in own if e.column == row and e.coefficient.is_number]
         if not pivots:
             continue

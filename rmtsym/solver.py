@@ -38,7 +38,8 @@ class Solution:
     ``value``: the expression's value (a float, or an array of the parameters' shape);
     ``residual``: the largest relative residual of the fixed-point equations; ``unknowns``: the
     scalar unknowns, one array per component of the system, points first; ``converged``: where the
-    residual met the tolerance; ``digits``: None in double precision.
+    residual met the tolerance; ``digits``: None in double precision; ``notes``: how inputs were
+    read.
     """
 
     value: Any
@@ -46,6 +47,7 @@ class Solution:
     unknowns: tuple[Array, ...]
     converged: Any
     digits: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __float__(self) -> float:
         return float(self.value)
