@@ -1,1 +1,100 @@
-"""Random matrix theory of machine learning: expression to equations, digits and simulation."""
+"""Random matrix theory of machine learning: one matrix expression, all of its limits.
+
+From one expression rmtsym derives the Hermite coefficients of the nonlinearity, the deterministic
+equivalent, a numeric solver, as many digits as asked, a simulation of the same expression, and the
+verdict whether they agree.
+
+Conventions. ``Gaussian`` entries have variance 1, ``Wigner`` is GOE with off-diagonal variance 1;
+powers of the sizes are written out. ``a_k = E f(xi) He_k(xi) / sqrt(k!)``, ``nu = E f(xi)^2``.
+``ratio = c = p/n`` with p the dimension and n the number of tokens. Resolvents are
+``(H + gamma)^{-1}`` with ``gamma > 0``; a Stieltjes transform is ``(1/n) tr (H - z)^{-1}``.
+
+>>> from rmtsym import attention_error, regression_error
+>>> tokens = dict(ratio=0.25, gamma=1)
+>>> round(attention_error("Min(exp(t), 5)", **tokens, mu=[2], w_k=[3], w_q=[3]), 3)
+0.155
+>>> round(regression_error(**tokens, snr=4), 3)
+0.187
+"""
+
+from rmtsym.compilation import compile_system
+from rmtsym.dyson import derive, fixed_point
+from rmtsym.errors import (
+    BranchError,
+    ConvergenceError,
+    InputError,
+    NonlinearityError,
+    PrecisionError,
+    RmtsymError,
+    UnsupportedError,
+)
+from rmtsym.linearization import linearize
+from rmtsym.matrices import (
+    D,
+    Deterministic,
+    Entrywise,
+    Gaussian,
+    Identity,
+    Labels,
+    Matrix,
+    OffDiagonal,
+    Ones,
+    SpectralLaw,
+    Trace,
+    Vector,
+    Wigner,
+    dimensions,
+    from_sympy,
+    inner,
+)
+from rmtsym.models import MODELS
+from rmtsym.models.attention import attention_error
+from rmtsym.models.regression import regression_error
+from rmtsym.nonlinearity import CATALOGUE, Nonlinearity
+from rmtsym.pencil import build
+from rmtsym.precision import refine
+from rmtsym.simulation import Estimate, simulate
+from rmtsym.solver import Solution, solve
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CATALOGUE",
+    "MODELS",
+    "BranchError",
+    "ConvergenceError",
+    "D",
+    "Deterministic",
+    "Entrywise",
+    "Estimate",
+    "Gaussian",
+    "Identity",
+    "InputError",
+    "Labels",
+    "Matrix",
+    "Nonlinearity",
+    "NonlinearityError",
+    "OffDiagonal",
+    "Ones",
+    "PrecisionError",
+    "RmtsymError",
+    "Solution",
+    "SpectralLaw",
+    "Trace",
+    "UnsupportedError",
+    "Vector",
+    "Wigner",
+    "attention_error",
+    "build",
+    "compile_system",
+    "derive",
+    "dimensions",
+    "fixed_point",
+    "from_sympy",
+    "inner",
+    "linearize",
+    "refine",
+    "regression_error",
+    "simulate",
+    "solve",
+]

@@ -1,0 +1,156 @@
+r"""Interpolation error of nonlinear attention (one head, rank-one weights, balanced labels).
+
+Tokens ``X = mu y^T + Z`` (p x n), weights ``W = I_p + w_K w_Q^T``, kernel
+
+    K = offdiag[ f(X^T W X / sqrt(p)) ] / sqrt(p),
+    E(gamma) = -(gamma^2 / n) d/dgamma y^T (K^T X^T X K / n + gamma I_n)^{-1} y,
+
+``p / n -> c``, ``|mu|, |w_K|, |w_Q| = O(1)``, f centred.
+
+Source: Z. Liao, J. Liu, T. Hou, Q. Zou, Z. Ling, *On the Interpolation Error of Nonlinear
+Attention versus Linear Regression*, arXiv 2506.18656, Theorem 1.
+
+>>> round(attention_error("tanh(t)", ratio="2/3", gamma="0.2", mu=[1.5, 0, 0],
+...                       w_k=[1, 1, 0], w_q=[1, 0, -1]), 5)
+0.21443
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from rmtsym.dyson import FixedPointSystem
+from rmtsym.errors import InputError
+from rmtsym.matrices import (
+    D,
+    Entrywise,
+    Gaussian,
+    Identity,
+    Labels,
+    Matrix,
+    OffDiagonal,
+    Vector,
+    dimensions,
+)
+from rmtsym.models.base import Example, Model, coordinates, gram, positive
+from rmtsym.nonlinearity import Nonlinearity
+from rmtsym.precision import refine
+from rmtsym.solver import Solution, require_physical, solve
+
+n, p = dimensions("n p")
+gamma, c = sp.symbols("gamma c", positive=True)
+f = sp.Symbol("f")
+Z = Gaussian("Z", p, n)
+y = Labels("y", n)
+mu, w_k, w_q = (Vector(name, p) for name in ("mu", "w_k", "w_q"))
+
+X = Z + mu * y.T
+W = Identity(p) + w_k * w_q.T
+K = OffDiagonal(Entrywise(f, X.T * W * X / sp.sqrt(p))) / sp.sqrt(p)
+Q = (K.T * X.T * X * K / n + gamma * Identity(n)).inverse()
+ERROR: Matrix = -(gamma**2) * D(y.T * Q * y / n, gamma)
+
+ATTENTION = Model(
+    name="attention",
+    title="Interpolation error of nonlinear attention",
+    expression=ERROR,
+    sizes=((n, sp.Integer(1)), (p, c)),
+    reference="Z. Liao et al., arXiv 2506.18656, Theorem 1",
+    examples=(
+        Example(
+            values=((c, "2/3"), (gamma, "0.2")),
+            vectors=((mu, ("1.5", 0, 0)), (w_k, (1, 1, 0)), (w_q, (1, 0, -1))),
+            nonlinearities=((f, "tanh(t)"),),
+            published="0.21443",
+        ),
+        Example(
+            values=((c, 2), (gamma, "0.5")),
+            vectors=((mu, ("1.5",)), (w_k, (1,)), (w_q, (1,))),
+            nonlinearities=((f, "sign(t)"),),
+            published="0.1475",
+        ),
+    ),
+)
+
+
+def attention_system() -> FixedPointSystem:
+    """The equations of the interpolation error, derived from :data:`ERROR`."""
+    return ATTENTION.system
+
+
+def read_nonlinearity(function: Any) -> Nonlinearity:
+    """``f - a_0`` of a nonlinearity, an expression, a text or a catalogue name."""
+    return Nonlinearity(function).centred()
+
+
+def attention_solution(
+    function: Any,
+    *,
+    ratio: Any,
+    gamma: Any,
+    mu: Any = None,
+    w_k: Any = None,
+    w_q: Any = None,
+    digits: int | None = None,
+) -> Solution:
+    """As :func:`attention_error`, with residual and unknowns."""
+    from rmtsym.models import attention as here
+
+    chosen = read_nonlinearity(function)
+    rows = coordinates({"mu": mu, "w_k": w_k, "w_q": w_q})
+    values: dict[Any, Any] = {
+        here.c: positive("ratio", ratio, "p/n"),
+        here.gamma: positive("gamma", gamma, "the ridge penalty"),
+        **gram({here.mu: rows["mu"], here.w_k: rows["w_k"], here.w_q: rows["w_q"]}),
+    }
+    system = attention_system()
+    if digits is not None:
+        if any(np.ndim(v) > 0 for v in values.values() if not isinstance(v, sp.Basic)):
+            raise InputError(f"got arrays with digits={digits}; ask for digits point by point")
+        return refine(system, values, nonlinearities={here.f: chosen}, digits=digits)
+    solution = solve(system, values, nonlinearities={here.f: chosen})
+    value = np.asarray(solution.value)
+    require_physical(
+        (value >= -1e-12) & (value <= 1 + 1e-12),
+        "the solution found gives an error outside [0, 1]: not the physical branch",
+        solution,
+    )
+    return solution
+
+
+def attention_error(
+    f: Any,
+    *,
+    ratio: Any,
+    gamma: Any,
+    mu: Any = None,
+    w_k: Any = None,
+    w_q: Any = None,
+    digits: int | None = None,
+) -> Any:
+    """The limiting interpolation error of attention.
+
+    Parameters
+    ----------
+    f : SymPy expression in one symbol, text such as ``"tanh(t)"``, a catalogue name, or a
+        :class:`~rmtsym.nonlinearity.Nonlinearity`; centred here.
+    ratio : p/n > 0; gamma : ridge penalty > 0. They broadcast; numbers may be floats, fractions,
+        SymPy rationals, or text ("2/3").
+    mu, w_k, w_q : coordinates in any orthonormal basis of their span, all of one length.
+    digits : correct decimal digits of the result, from exact inputs (a float is read as the
+        shortest decimal that prints it).
+
+    Returns a float, an array of the broadcast shape, or with ``digits`` an mpmath number.
+
+    Raises ``InputError`` for values outside their domain, ``NonlinearityError`` for an f that is
+    not admissible, ``ConvergenceError`` or ``BranchError`` if a point is not solved.
+
+    >>> attention_error("cos(t)", ratio=1, gamma=[0.1, 1.0]).shape
+    (2,)
+    """
+    return attention_solution(
+        f, ratio=ratio, gamma=gamma, mu=mu, w_k=w_k, w_q=w_q, digits=digits
+    ).value
