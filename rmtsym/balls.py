@@ -201,6 +201,8 @@ def _tree(e: Expr, symbol: Symbol | None) -> BallFunction:
     if e.is_Rational:
         rational = fmpq(int(e.p), int(e.q))
         return lambda x, analytic: rational
+    if e is sympy.I:
+        return lambda x, analytic: acb(0, 1)
     if not e.args or isinstance(e, sympy.polys.rootoftools.ComplexRootOf):
         if e.is_Symbol or not e.is_number:
             raise NonlinearityError(

@@ -264,21 +264,29 @@ class Nonlinearity:
         >>> Nonlinearity("exp(beta*t)").exact_coefficient(2)
         sqrt(2)*beta**2*exp(beta**2/2)/2
         """
-        return None if self._expression is None else _exact_moment(self._expression, _order(k))
+        f = self._admissible()
+        return None if f is None else _exact_moment(f, _order(k))
 
     def exact_nu(self) -> Expr | None:
         """E f(xi)^2 in closed form, or None."""
-        return None if self._expression is None else hermite.exact_energy(self._expression, t)
+        f = self._admissible()
+        return None if f is None else hermite.exact_energy(f, t)
 
     def generating_function(self, s: Any) -> Expr | None:
         r"""F(s) = E f(xi + s) = sum_k a_k s^k/sqrt(k!) in closed form, or None."""
-        if self._expression is None:
-            return None
-        return hermite.generating_function(self._expression, t, sympy.sympify(s))
+        f = self._admissible()
+        return None if f is None else hermite.generating_function(f, t, s)
 
     def general_coefficient(self, k: Any) -> Expr | None:
         """a_k as an expression in the symbol ``k``, or None."""
-        return None if self._expression is None else hermite.general_moment(self._expression, t, k)
+        f = self._admissible()
+        return None if f is None else hermite.general_moment(f, t, k)
+
+    def _admissible(self) -> Expr | None:
+        """The expression; where it has no parameters, E f(xi)^2 is finite."""
+        if self._expression is not None and not self.parameters:
+            quadrature.check_square_integrable(self._expression, t)
+        return self._expression
 
     # other functions
 
