@@ -134,6 +134,7 @@ class _Equation:
     blocks: tuple[tuple[tuple[int, ...], Block], ...]
     deterministic: tuple[tuple[int, int, int, int, tuple[int, ...]], ...]
     self_energy: tuple[tuple[int, int, int, int, int], ...]
+    inverses: tuple[tuple[int, int, int], ...]
 
 
 def _equation(equation: DysonEquation, register: _Register) -> _Equation:
@@ -163,6 +164,7 @@ def _equation(equation: DysonEquation, register: _Register) -> _Equation:
         tuple((block.members, block) for block in equation.blocks),
         tuple(deterministic),
         tuple(self_energy),
+        tuple((place[row][0], place[row][1], place[k][1]) for row, k in equation.inverses),
     )
 
 
@@ -419,11 +421,19 @@ class Point:
             return cast(Array, values[..., 0, :, :])
         return cast(Array, np.tensordot(law[0], np.moveaxis(values, -3, 0), axes=(0, 0)))
 
-    def inverses(self, component: int, u: Array, *, full: bool = False) -> list[Array]:
-        """``(A - Sigma(u))^{-1}`` per block: (..., atoms, unknowns, rows)."""
+    def inverses(
+        self, component: int, u: Array, *, full: bool = False, shift: Any = None
+    ) -> list[Array]:
+        """``(A - Sigma(u))^{-1}`` per block: (..., atoms, unknowns, rows).
+
+        ``shift`` (core only) regularises every inverse of the expression, ``M + shift``.
+        """
         equation = (self.compiled.full if full else self.compiled.core)[component]
         a = self._a(equation, self.coefficients, ("a", component, full))
         sigma = self._sigma(equation, self.coefficients, u)
+        if shift is not None:
+            for b, i, j in equation.inverses:
+                sigma[b][..., 0, i, j] -= shift
         return [inverse(x - y) for x, y in zip(a, sigma, strict=True)]
 
     def _pairs(self, component: int) -> list[tuple[int, Block, Array, Array, Array]]:
@@ -450,9 +460,9 @@ class Point:
     def count(self, component: int) -> int:
         return len(self.system.components[component].pairs)
 
-    def phi(self, component: int, u: Array) -> tuple[Array, list[Array]]:
+    def phi(self, component: int, u: Array, shift: Any = None) -> tuple[Array, list[Array]]:
         """``Phi(u)`` and the inverses it came from."""
-        inverses = self.inverses(component, u)
+        inverses = self.inverses(component, u, shift=shift)
         value = self._zeros(self.count(component))
         for b, block, own, k, l in self._pairs(component):
             if len(own):
@@ -462,6 +472,24 @@ class Point:
     def residual(self, component: int, u: Array) -> Array:
         """``Phi(u) - u``."""
         return self.phi(component, u)[0] - u
+
+    def shift_slope(self, component: int, inverses: list[Array]) -> Array:
+        """``dPhi/dshift``."""
+        value = self._zeros(self.count(component))
+        for b, block, own, k, l in self._pairs(component):
+            if not len(own):
+                continue
+            law = self._law(block)
+            g = inverses[b]
+            for tb, i, j in self.compiled.core[component].inverses:
+                if tb == b:
+                    product = g[..., k, i] * g[..., j, l]
+                    value[..., own] -= (
+                        product[..., 0, :]
+                        if law is None
+                        else np.tensordot(law[0], np.moveaxis(product, -2, 0), axes=(0, 0))
+                    )
+        return value
 
     def jacobian(self, component: int, inverses: list[Array], t: Any = 1) -> Array:
         """``dPhi/du``, times t."""

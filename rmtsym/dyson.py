@@ -84,11 +84,15 @@ class SelfEnergy:
 
 @dataclass(frozen=True)
 class DysonEquation:
-    """``g = (A - Sigma(g))^{-1}``: blocks, entries of A, and Sigma in the scalar unknowns."""
+    """``g = (A - Sigma(g))^{-1}``: blocks, entries of A, and Sigma in the scalar unknowns.
+
+    ``inverses`` lists the (row, unknown) where every inverse of the expression is regularised.
+    """
 
     blocks: tuple[Block, ...]
     deterministic: tuple[Entry, ...]
     self_energy: tuple[SelfEnergy, ...]
+    inverses: tuple[tuple[int, int], ...] = ()
 
     def matrices(self, block: Block, symbols: tuple[sp.Symbol, ...]) -> tuple[sp.Matrix, sp.Matrix]:
         """``A`` and ``Sigma`` of a block as SymPy matrices (rows, unknowns)."""
@@ -397,6 +401,7 @@ class _Noise:
         self.members = [k for k, size in enumerate(pencil.sizes) if size != ONE]
         self.number = {k: index for index, k in enumerate(self.members)}
         self.size = [pencil.sizes[k] for k in self.members]
+        self.inverses = [self.number[k] for k in pencil.inverses if k in self.number]
         self.entries = [
             Entry(
                 self.number[e.row],
@@ -459,6 +464,7 @@ class _Noise:
             self._blocks(core_groups),
             tuple(e for e in core_entries if not e.is_random),
             self_energy((i, j, (k, l), value) for i, j, k, l, value in feeds),
+            tuple((row_name[k], k) for k in self.inverses if k in row_name and k in relabel),
         )
         full = DysonEquation(
             self._blocks(self._by_size(range(len(self.members)))),

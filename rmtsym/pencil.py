@@ -111,12 +111,17 @@ class Readout:
 
 @dataclass(frozen=True)
 class Pencil:
-    """``L x = b`` for one limit: unknown sizes, entries of L, sources b, and what is read off."""
+    """``L x = b`` for one limit: unknown sizes, entries of L, sources b, and what is read off.
+
+    ``inverses`` are the unknowns that an inverse introduced: adding ``delta * x_k`` to row k turns
+    ``M^{-1}`` into ``(M + delta)^{-1}``.
+    """
 
     sizes: tuple[sp.Expr, ...]
     entries: tuple[Entry, ...]
     sources: tuple[Source, ...]
     readout: Readout
+    inverses: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         left = " + ".join(
@@ -237,6 +242,7 @@ class _Builder:
         self.sizes: list[sp.Expr] = []
         self.entries: list[Entry] = []
         self.sources: list[Source] = []
+        self.inverses: list[int] = []
         self.memory: dict[Any, _Form] = {}
 
     def unknown(self, size: sp.Expr) -> int:
@@ -333,6 +339,7 @@ class _Builder:
 
     def invert(self, node: Inverse, form: _Form) -> _Form:
         new = self.unknown(form.size)
+        self.inverses.append(new)
         image = self.apply(
             node.operand, _Form.of(form.size, {(None, (), new): sp.Integer(1)}, sp.Integer(0))
         )
@@ -387,6 +394,7 @@ class _Builder:
             _collect(self.entries),
             tuple(self.sources),
             Readout(tuple(terms), constant, trace),
+            tuple(self.inverses),
         )
 
 

@@ -4,7 +4,8 @@ With the randomness switched off (``Sigma = 0``) the solution is ``A^{-1}``. For
 ``t`` in [0, 1] of the self-energy the system is that of a model with its randomness scaled by
 ``sqrt(t)``, so the physical solution is one smooth path from t = 0 to t = 1. The solver follows it
 by Newton's method with a step of its own for every point, and stops on the residual of the
-equation.
+equation. Where A is singular (an inverse that exists by its randomness alone), every inverse
+``M^{-1}`` starts as ``(t M + 1 - t)^{-1}``.
 
 >>> from rmtsym.matrices import *
 >>> from rmtsym.dyson import derive
@@ -72,10 +73,22 @@ class Continuation:
         start = Point(point.compiled, point.values, point.numbers)
         batch = point.batch or (1,)
         whole = start if point.batch else _as_batch(start)
-        u = np.array(np.broadcast_to(whole.phi(component, whole._zeros(count))[0], (*batch, count)))
+        u, residual = self._path(whole, component, np.zeros(batch))
+        for shift in (1.0, -1.0):
+            lost = np.flatnonzero(~np.isfinite(residual))
+            if len(lost) and point.compiled.core[component].inverses:
+                found, size = self._path(whole.take(lost), component, np.full(len(lost), shift))
+                u[lost], residual[lost] = found, size
+        return (u, residual) if point.batch else (u[0], residual[0])
+
+    def _path(self, whole: Point, component: int, shift: Array) -> tuple[Array, Array]:
+        batch = whole.batch
+        count = whole.count(component)
+        start = whole.phi(component, whole._zeros(count), shift=shift)[0]
+        u = np.array(np.broadcast_to(start, (*batch, count)))
         t = np.zeros(batch)
         h = np.full(batch, self.first)
-        active = np.all(np.isfinite(u), axis=-1)
+        active = np.all(np.isfinite(u) & (np.abs(u) < 1e12), axis=-1)
         u[~active] = np.nan
         residual = np.full(batch, np.inf)
         tangent = np.zeros_like(u)
@@ -86,7 +99,7 @@ class Continuation:
             here = whole if len(chosen) == len(active) else whole.take(chosen)
             goal = np.minimum(1.0, t[chosen] + h[chosen])
             guess = u[chosen] + (goal - t[chosen])[:, None] * tangent[chosen]
-            found, size, good, slope = self._correct(here, component, guess, goal)
+            found, size, good, slope = self._correct(here, component, guess, goal, shift[chosen])
             accepted = chosen[good]
             u[accepted] = found[good]
             tangent[accepted] = slope[good]
@@ -99,10 +112,10 @@ class Continuation:
             active &= ~lost
         u[t < 1] = np.nan
         residual[t < 1] = np.inf
-        return (u, residual) if point.batch else (u[0], residual[0])
+        return u, residual
 
     def _correct(
-        self, point: Point, component: int, u: Array, t: Array
+        self, point: Point, component: int, u: Array, t: Array, shift: Array
     ) -> tuple[Array, Array, Array, Array]:
         identity = np.eye(u.shape[-1])
         previous = np.full(len(u), np.inf)
@@ -111,7 +124,7 @@ class Continuation:
         slope = np.zeros_like(u)
         size = np.full(len(u), np.inf)
         for step in range(self.corrections):
-            value, inverses = point.phi(component, u * t[:, None])
+            value, inverses = point.phi(component, u * t[:, None], shift=shift * (1 - t))
             difference = value - u
             size = np.max(np.abs(difference), axis=-1) / np.max(np.abs(u), axis=-1)
             with np.errstate(invalid="ignore"):
@@ -131,11 +144,14 @@ class Continuation:
             if np.all(good | dead):
                 break
             previous = size
-        jacobian = point.jacobian(component, point.inverses(component, u * t[:, None]))
+        inverses = point.inverses(component, u * t[:, None], shift=shift * (1 - t))
+        jacobian = point.jacobian(component, inverses)
         system = identity - jacobian * t[:, None, None]
         system[dead] = identity
         with np.errstate(invalid="ignore"):
             right = jacobian @ u[..., None]
+            if np.any(shift):
+                right -= (shift[:, None] * point.shift_slope(component, inverses))[..., None]
             slope = solve_linear(system, np.where(dead[:, None, None], 0, right))[..., 0]
         return u, size, good, slope
 
