@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ConvergenceError, InputError
+from rmtsym.errors import ConvergenceError, InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

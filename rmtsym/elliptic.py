@@ -19,17 +19,27 @@ and ``g`` the 3 x 3 matrix of normalised traces of the inverse without signal,
 
     (1/n) y^T Q y -> [ ( M(g) + mu^T R(g) mu / c )^{-1} ]_00.
 
-R is a 3p x 3p inverse. Eliminating u leaves ``k = g - g_.2 g_2. / (1 + g_22)`` on (q, h), and with
-``x = a k_01 / c``, ``w = x^2 - a^2 k_00 k_11 / c^2`` the rest is one symmetric p x p matrix,
+R is a 3p x 3p inverse. Eliminating u leaves a 2p x 2p one in W and W^T, and that one symmetric
+p x p matrix, so W and W^T need not commute: with
 
-    H = I + x (W + W^T) + w W W^T,               H' = I + x (W + W^T) + w W^T W:
-    R_00 = -(a^2 k_11 / c) W^T H^{-1} W,         R_11 = -(a^2 k_00 / c) W H'^{-1} W^T,
-    R_01 = a (I + x W) H'^{-1} W^T,              trace: a (t_1 + x t_2),
-    t_1 = tr (W + W^T) H^{-1} / 2p,              t_2 = tr W W^T H^{-1} / p,
+    g = [[k + d e e^T, d e], [d e^T, d - 1]],    x = a k_01 / c,    y = -a^2 k_00 k_11 / c^2 > 0,
+    H  = (I + x W)(I + x W)^T + y W W^T,         H' = (I + x W)^T (I + x W) + y W^T W,
 
-as ``k_00 > 0 > k_11`` makes H positive definite. So W and W^T need not commute, and one step costs
-one Cholesky factorisation of H (none if W is symmetric, diagonal, or identity plus low rank).
-Derivatives in g and gamma are those of the formulas above, written out; no finite differences.
+(k symmetric 2 x 2 on (q, h), e in R^2) the parts of R on (q, h) and their traces are
+
+    F_00 = -(a^2 k_11 / c) W^T H^{-1} W,         trace  -(a^2 k_11 / c) t_2,
+    F_11 = -(a^2 k_00 / c) W H'^{-1} W^T,        trace  -(a^2 k_00 / c) t_2,
+    F_01 = a (I + x W) H'^{-1} W^T,              trace  a t_1,
+    t_1 = tr [(W + W^T)/2 + x W W^T] H^{-1} / p, t_2 = tr W W^T H^{-1} / p,
+
+and ``R = [[F, -F e], [-e^T F, c/d + e^T F e]]``. With ``B`` the (q, h) block of A minus the
+self-energy of N, ``h = (0, 1)`` and ``v = h + F e`` the equation ``M g = I`` becomes
+
+    (B + F) k = I + v e^T,   d (h - B e) = v,   (c - d h.e) e = k v,   c - c/d - d h.e - e.F e = 1.
+
+Written so, nothing cancels when g blows up as gamma -> 0. One step costs one Cholesky
+factorisation of H; none if W is symmetric, diagonal, or identity plus low rank. Derivatives in
+the unknowns and in gamma are those of the formulas, written out; no finite differences.
 """
 
 from __future__ import annotations
@@ -43,7 +53,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from .errors import BranchError, ConvergenceError, InputError
+from rmtsym.errors import BranchError, ConvergenceError, InputError
 
 __all__ = [
     "DenseWeights",
@@ -69,11 +79,11 @@ class WeightMatrix(Protocol):
     def moments(self) -> tuple[float, float, float]:
         """``tr W / p``, ``tr W^2 / p``, ``|W|_F^2 / p``."""
 
-    def traces(self, x: float, w: float) -> tuple[Array, Array]:
-        """``(t_1, t_2)`` and its (2, 2) Jacobian in (x, w). LinAlgError: H is not positive."""
+    def traces(self, x: float, y: float) -> tuple[Array, Array]:
+        """``(t_1, t_2)`` and its (2, 2) Jacobian in (x, y). LinAlgError: H is not positive."""
 
-    def forms(self, x: float, w: float, mu: Array) -> tuple[Array, Array]:
-        """``mu^T H'^{-1} W^T mu``, ``|H^{-1/2} W mu|^2``, ``|H'^{-1/2} W^T mu|^2``; (3, 2)."""
+    def forms(self, x: float, y: float, mu: Array) -> tuple[Array, Array]:
+        """The same of ``mu^T . mu`` for F_01 / a, ``W^T H^{-1} W``, ``W H'^{-1} W^T``; (3, 2)."""
 
     def signal(self, mu: ArrayLike) -> Array:
         """``mu`` checked to be a vector that W acts on."""
@@ -96,33 +106,42 @@ class DenseWeights:
         W = self.W
         return float(np.trace(W)) / p, float(np.sum(W * W.T)) / p, float(np.sum(W * W)) / p
 
-    def _factor(self, x: float, w: float, square: Array) -> Any:
-        H = 2 * x * self._parts[0] + w * square
-        H.flat[:: len(H) + 1] += 1.0
+    def _factor(self, x: float, y: float, turn: bool) -> Any:
+        G = x * (self.W.T if turn else self.W)
+        G.flat[:: len(G) + 1] += 1.0
+        H = G @ G.T + y * self._parts[2 if turn else 1]
         return cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
 
-    def traces(self, x: float, w: float) -> tuple[Array, Array]:
+    def traces(self, x: float, y: float) -> tuple[Array, Array]:
         symmetric, square, _ = self._parts
         p = len(self.W)
-        factor = self._factor(x, w, square)
-        one = cho_solve(factor, symmetric, check_finite=False)
+        factor = self._factor(x, y, turn=False)
+        one = cho_solve(factor, symmetric + x * square, check_finite=False)
         two = cho_solve(factor, square, check_finite=False)
+        t_1, t_2 = float(np.trace(one)) / p, float(np.trace(two)) / p
         cross = float(np.sum(one * two.T)) / p
-        return np.array([np.trace(one), np.trace(two)]) / p, -np.array(
-            [[2 * float(np.sum(one * one.T)) / p, cross], [2 * cross, np.sum(two * two.T) / p]]
+        return np.array([t_1, t_2]), np.array(
+            [
+                [t_2 - 2 * float(np.sum(one * one.T)) / p, -cross],
+                [-2 * cross, -float(np.sum(two * two.T)) / p],
+            ]
         )
 
-    def forms(self, x: float, w: float, mu: Array) -> tuple[Array, Array]:
+    def forms(self, x: float, y: float, mu: Array) -> tuple[Array, Array]:
         symmetric, left, right = self._parts
         out, back = self.W @ mu, self.W.T @ mu
-        u = cho_solve(self._factor(x, w, left), out)
-        v, plain = cho_solve(self._factor(x, w, right), np.stack([back, mu], axis=1)).T
-        return np.array([mu @ v, out @ u, back @ v]), -np.array(
-            [
-                [2 * plain @ symmetric @ v, plain @ right @ v],
-                [2 * u @ symmetric @ u, u @ left @ u],
-                [2 * v @ symmetric @ v, v @ right @ v],
-            ]
+        u = cho_solve(self._factor(x, y, turn=False), out)
+        side = mu + x * back
+        v, z = cho_solve(self._factor(x, y, turn=True), np.stack([back, side], axis=1)).T
+
+        def slope(one: Array, two: Array, square: Array) -> list[float]:
+            along = float(one @ (square @ two))
+            return [-2 * (float(one @ (symmetric @ two)) + x * along), -along]
+
+        ds = slope(z, v, right)
+        ds[0] += back @ v
+        return np.array([side @ v, out @ u, back @ v]), np.array(
+            [ds, slope(u, u, left), slope(v, v, right)]
         )
 
     def signal(self, mu: ArrayLike) -> Array:
@@ -141,22 +160,25 @@ class SymmetricWeights:
         square = float(np.mean(self.eigenvalues**2))
         return float(np.mean(self.eigenvalues)), square, square
 
-    def _sums(self, x: float, w: float, weights: Array) -> tuple[Array, Array]:
-        """Sums of l/H and l^2/H, with Jacobian, over H = 1 + 2 x l + w l^2."""
+    def _sums(self, x: float, y: float, weights: Array) -> tuple[Array, Array]:
+        """Sums of l (1 + x l) / H and l^2 / H over ``H = (1 + x l)^2 + y l^2``, with Jacobian."""
         l = self.eigenvalues
-        H = 1 + 2 * x * l + w * l * l
+        m = 1 + x * l
+        H = m * m + y * l * l
         if not (H > 0).all():
             raise LinAlgError("H is not positive")
-        powers = np.stack([l, l**2, l**3, l**4])
-        once, (two, three, four) = powers[:2] @ (weights / H), powers[1:] @ (weights / H**2)
-        return once, -np.array([[2 * two, three], [2 * three, four]])
+        one, two = l * m / H, l * l / H
+        t_1, t_2, cross = weights @ one, weights @ two, weights @ (one * two)
+        return np.array([t_1, t_2]), np.array(
+            [[t_2 - 2 * weights @ (one * one), -cross], [-2 * cross, -weights @ (two * two)]]
+        )
 
-    def traces(self, x: float, w: float) -> tuple[Array, Array]:
-        return self._sums(x, w, np.full(len(self.eigenvalues), 1 / len(self.eigenvalues)))
+    def traces(self, x: float, y: float) -> tuple[Array, Array]:
+        return self._sums(x, y, np.full(len(self.eigenvalues), 1 / len(self.eigenvalues)))
 
-    def forms(self, x: float, w: float, mu: Array) -> tuple[Array, Array]:
+    def forms(self, x: float, y: float, mu: Array) -> tuple[Array, Array]:
         seen = mu if self.basis is None else self.basis.T @ mu
-        value, slope = self._sums(x, w, seen * seen)
+        value, slope = self._sums(x, y, seen * seen)
         return value[[0, 1, 1]], slope[[0, 1, 1]]
 
     def signal(self, mu: ArrayLike) -> Array:
@@ -203,20 +225,20 @@ class LowRankWeights:
         one, two, three = self._mixed(np.array(core.moments), np.array(beyond.moments)).tolist()
         return one, two, three
 
-    def traces(self, x: float, w: float) -> tuple[Array, Array]:
+    def traces(self, x: float, y: float) -> tuple[Array, Array]:
         _, core, beyond = self._core
         value, slope = (
-            self._mixed(*pair) for pair in zip(core.traces(x, w), beyond.traces(x, w), strict=True)
+            self._mixed(*pair) for pair in zip(core.traces(x, y), beyond.traces(x, y), strict=True)
         )
         return value, slope
 
-    def forms(self, x: float, w: float, mu: Array) -> tuple[Array, Array]:
+    def forms(self, x: float, y: float, mu: Array) -> tuple[Array, Array]:
         basis, core, beyond = self._core
         seen = basis.T @ mu
         rest = np.array([np.linalg.norm(mu - basis @ seen)])
         value, slope = (
             one + two
-            for one, two in zip(core.forms(x, w, seen), beyond.forms(x, w, rest), strict=True)
+            for one, two in zip(core.forms(x, y, seen), beyond.forms(x, y, rest), strict=True)
         )
         return value, slope
 
@@ -273,17 +295,13 @@ def _columns(name: str, value: ArrayLike) -> Array:
 # ------------------------------------------------------------------------------------------------
 # The equation
 
-# Symmetric 3 x 3 matrices as vectors of 6, and their basis.
-_ROWS, _COLUMNS = np.triu_indices(3)
-_BASIS = np.zeros((6, 3, 3))
-_BASIS[np.arange(6), _ROWS, _COLUMNS] = _BASIS[np.arange(6), _COLUMNS, _ROWS] = 1.0
-
 
 @dataclass(frozen=True, eq=False)
 class EllipticSolution:
     """``g`` and its derivative in gamma, and the signal's bilinear form with its derivative.
 
-    residual : largest entry of ``g - M(g)^{-1}``, each relative to the scale of its row and column
+    residual : of the nine equations of ``M g = I``, each relative to its largest term or the
+        natural size of its entry of ``M g``
     steps : evaluations of the traces of H
     """
 
@@ -302,8 +320,42 @@ class EllipticSolution:
 
 
 @dataclass(frozen=True, eq=False)
+class _State:
+    """k, e, d and what the equations hold there, each with its changes along m directions."""
+
+    k: Array
+    e: Array
+    d: float
+    x: float
+    y: float
+    dk: Array
+    de: Array
+    dd: Array
+    dx: Array
+    dy: Array
+
+    @property
+    def g(self) -> Array:
+        out = np.empty((3, 3))
+        out[:2, :2] = self.k + self.d * np.outer(self.e, self.e)
+        out[:2, 2] = out[2, :2] = self.d * self.e
+        out[2, 2] = self.d - 1
+        return out
+
+    @property
+    def dg(self) -> Array:
+        out = np.empty((len(self.dd), 3, 3))
+        mixed = self.d * self.de[:, :, None] * self.e
+        out[:, :2, :2] = self.dk + mixed + mixed.transpose(0, 2, 1)
+        out[:, :2, :2] += self.dd[:, None, None] * np.outer(self.e, self.e)
+        out[:, :2, 2] = out[:, 2, :2] = self.d * self.de + self.dd[:, None] * self.e
+        out[:, 2, 2] = self.dd
+        return out
+
+
+@dataclass(frozen=True, eq=False)
 class EllipticEquation:
-    """``g^{-1} = M(g)`` of the module's docstring.
+    """``M(g) g = I`` of the module's docstring.
 
     a, b2, corr : weight of the linear part, of N squared, and the correlation of N_ij and N_ji
     c : p/n > 0
@@ -320,150 +372,206 @@ class EllipticEquation:
     ) -> EllipticSolution:
         """Newton's iteration, continued from gamma = infinity, where Q = I / gamma.
 
-        ConvergenceError: the residual stays above ``tolerance``. BranchError: solved, but
-        ``0 < gamma g_00 <= 1``, ``d g_00 / d gamma < 0``, ``g_11 < 0 < 1 + g_22`` fail.
+        ConvergenceError: the residual stays above ``tolerance``, or above 1000 times that where
+        rounding lets it shrink no further. BranchError: solved, but not
+        ``0 < gamma g_00 <= 1``, ``d g_00 / d gamma < 0``, ``k_00 > 0 > k_11``, ``d > 0``.
         """
         trace, _, square = self.W.moments
         kernel = (abs(self.a) * (math.sqrt(square) + abs(trace)) + math.sqrt(self.b2)) ** 2
         here = max(gamma, 100 * kernel * (1 + self.c) * (1 + 1 / self.c))
-        g = np.array([[1 / here, 0, 0], [0, -self.c, -1], [0, -1, 0]])
-        steps, stride = 0, math.log(10)
-        done = self._newton(here, g, tolerance, 50)
+        unknowns = np.array([1 / here, 0.0, -1 - self.c, 0.0, -1.0, 1.0])
+        done = self._newton(here, unknowns, tolerance, 50)
         if done is None:
             raise ConvergenceError(f"no solution near gamma={here}, where Q = I / gamma")
-        g, dg, residual, used = done
-        steps += used
+        unknowns, drift, residual, steps = done
+        stride = math.log(10)
         while here > gamma:
             ahead = max(gamma, here * math.exp(-stride))
-            with np.errstate(all="ignore"):
-                slope = np.where(g == 0, 0, dg * here / np.where(g == 0, 1, g))
-                guess = g * np.exp(np.clip(slope * math.log(ahead / here), -9, 9))
+            guess = _ahead(unknowns, drift, here, ahead)
             done = self._newton(ahead, guess, tolerance, 12)
             steps += 12 if done is None else done[3]
-            if done is None or not self._physical(ahead, done[0], done[1]):
+            if done is None or not self._physical(ahead, *done[:2]):
                 stride /= 2
                 if steps > max_steps or stride < 1e-3:
                     raise ConvergenceError(
                         f"stopped at gamma={here:.3e} on the way to {gamma:.3e} after {steps} steps"
                     )
                 continue
-            g, dg, residual, _ = done
-            here = ahead
-        if not self._physical(here, g, dg):
-            raise BranchError(f"the root at gamma={gamma} is not the trace of a resolvent: {g}")
-        form, dform = self._signal(gamma, g, dg, mu)
-        return EllipticSolution(gamma, g, dg, form, dform, residual, steps)
+            unknowns, drift, residual, _ = done
+            here, stride = ahead, min(2 * stride, math.log(10))
+        if not self._physical(here, unknowns, drift):
+            raise BranchError(f"the root at gamma={gamma} is not the trace of a resolvent")
+        state = self._state(unknowns, drift[None])
+        form, dform = self._signal(gamma, state, mu)
+        return EllipticSolution(gamma, state.g, state.dg[0], form, dform, residual, steps)
 
     def _newton(
-        self, gamma: float, g: Array, tolerance: float, most: int
+        self, gamma: float, unknowns: Array, tolerance: float, most: int
     ) -> tuple[Array, Array, float, int] | None:
-        """Root of ``g - M(g)^{-1}``, its gamma-derivative, residual and steps; None if none."""
+        """Root, its gamma-derivative, residual and steps; None if it is not reached.
+
+        The unknowns are (k_00, k_01, k_11, e_0, e_1, d): nine equations, six of them independent,
+        each scaled by its largest term and solved by least squares.
+        """
+        before = math.inf
         for step in range(1, most + 1):
-            if not (g[0, 0] > 0 > g[1, 1] and g[2, 2] > -1 and np.isfinite(g).all()):
+            if not (unknowns[0] > 0 > unknowns[2] and unknowns[5] > 0):
                 return None
             try:
-                M, slopes = self._M(gamma, g)
-                N = np.linalg.inv(M)
+                values, sizes, slopes, ridge = self._equations(gamma, unknowns)
+                if not np.isfinite(slopes).all():
+                    return None
+                linear = slopes / sizes[:, None]
+                columns = np.linalg.norm(linear, axis=0)
+                right = np.stack([-values, -ridge], axis=1) / sizes[:, None]
+                solved = np.linalg.lstsq(linear / columns, right, rcond=1e-15)[0]
             except LinAlgError:
                 return None
-            scale = np.sqrt([g[0, 0], -g[1, 1], 1 + g[2, 2]])
-            scale = np.outer(scale, scale)
-            gap = (g - N) / scale
-            # d(g - M^{-1}) = dg + N dM N, in units of the scale
-            linear = (
-                _BASIS * scale + N @ (slopes * scale[_ROWS, _COLUMNS, None, None]) @ N
-            ) / scale
-            residual = float(np.abs(gap).max())
-            right = np.stack([-gap, -np.outer(N[0], N[0]) / scale])[:, _ROWS, _COLUMNS].T
-            try:
-                change, drift = np.linalg.solve(linear[:, _ROWS, _COLUMNS].T, right).T
-            except LinAlgError:
-                return None
-            if residual <= tolerance:
-                dg = np.tensordot(drift, _BASIS, 1) * scale
-                return g, dg, residual, step
-            g = self._shortened(g, np.tensordot(change, _BASIS, 1) * scale)
+            change, drift = solved.T / columns
+            residual = float(np.abs(values / sizes).max())
+            # at the floor that rounding in H sets, the residual no longer shrinks
+            if residual <= tolerance or before / 4 <= residual <= 1000 * tolerance:
+                return unknowns, drift, residual, step
+            before = residual
+            length = 1.0  # cut the step so that no sign that the branch fixes is lost
+            for place in (0, 2, 5):
+                if unknowns[place] * (unknowns[place] + change[place]) <= 0:
+                    length = min(length, -0.9 * unknowns[place] / change[place])
+            unknowns = unknowns + length * change
         return None
 
-    @staticmethod
-    def _shortened(g: Array, change: Array) -> Array:
-        """The step, cut so that no sign that the branch fixes is lost."""
-        length = 1.0
-        for entry, floor in ((0, 0.0), (1, 0.0), (2, -1.0)):
-            room, move = g[entry, entry] - floor, change[entry, entry]
-            if room * (room + move) <= 0 and move != 0:
-                length = min(length, -0.9 * room / move)
-        return np.asarray(g + length * change)
+    def _physical(self, gamma: float, unknowns: Array, drift: Array) -> bool:
+        state = self._state(unknowns, drift[None])
+        m, dm = state.g[0, 0], state.dg[0, 0, 0]
+        return bool(0 < gamma * m <= 1 + 1e-9 and dm < 0 and state.k[1, 1] < 0 < state.d)
 
-    def _physical(self, gamma: float, g: Array, dg: Array) -> bool:
-        m = g[0, 0]
-        return bool(0 < gamma * m <= 1 + 1e-9 and dg[0, 0] < 0 and g[1, 1] < 0 < 1 + g[2, 2])
-
-    def _reduced(self, g: Array, dg: Array) -> tuple[Any, ...]:
-        """k, e = g_.2 / (1 + g_22), x, w, and their changes along each dg of (m, 3, 3)."""
+    def _state(self, unknowns: Array, changes: Array) -> _State:
         a, c = self.a, self.c
-        d, side, dside, dd = 1 + g[2, 2], g[:2, 2], dg[:, :2, 2], dg[:, 2, 2, None]
-        e, de = side / d, (dside - side / d * dd) / d
-        k = g[:2, :2] - np.outer(side, e)
-        mixed = dside[:, :, None] * e
-        dk = dg[:, :2, :2] - mixed - mixed.transpose(0, 2, 1) + dd[:, :, None] * np.outer(e, e)
-        x, dx = a * k[0, 1] / c, a * dk[:, 0, 1] / c
-        w = x * x - a * a * k[0, 0] * k[1, 1] / c**2
-        dw = 2 * x * dx - a * a * (dk[:, 0, 0] * k[1, 1] + k[0, 0] * dk[:, 1, 1]) / c**2
-        return k, dk, e, de, x, dx, w, dw
+        k, dk = _symmetric(unknowns[None, :3])[0], _symmetric(changes[:, :3])
+        return _State(
+            k=k,
+            e=unknowns[3:5],
+            d=float(unknowns[5]),
+            x=float(a * k[0, 1] / c),
+            y=float(-(a**2) * k[0, 0] * k[1, 1] / c**2),
+            dk=dk,
+            de=changes[:, 3:5],
+            dd=changes[:, 5],
+            dx=a * dk[:, 0, 1] / c,
+            dy=-(a**2) * (dk[:, 0, 0] * k[1, 1] + k[0, 0] * dk[:, 1, 1]) / c**2,
+        )
 
-    def _R(
-        self, g: Array, dg: Array, reduced: tuple[Any, ...], seen: Array, dseen: Array, unit: float
-    ) -> tuple[Array, Array]:
-        """R between traces or vectors: ``seen`` = (W^T H'^-1, W^T H^-1 W, W H'^-1 W^T) there.
+    def _F(self, state: _State, seen: Array, slope: Array) -> tuple[Array, Array]:
+        """F between traces or vectors: ``seen`` is F_01 / a, W^T H^-1 W, W H'^-1 W^T there."""
+        k, dk, ratio = state.k, state.dk, -(self.a**2) / self.c
+        off, q, h = seen
+        doff, dq, dh = slope @ np.stack([state.dx, state.dy])
+        F = np.array([[ratio * k[1, 1] * q, self.a * off], [self.a * off, ratio * k[0, 0] * h]])
+        dF = np.empty((len(state.dd), 2, 2))
+        dF[:, 0, 0] = ratio * (dk[:, 1, 1] * q + k[1, 1] * dq)
+        dF[:, 1, 1] = ratio * (dk[:, 0, 0] * h + k[0, 0] * dh)
+        dF[:, 0, 1] = dF[:, 1, 0] = self.a * doff
+        return F, dF
 
-        ``unit`` is the identity there. Returns (3, 3) and its changes (m, 3, 3).
-        """
-        k, dk, e, de, x, dx, _, _ = reduced
-        a, c, d = self.a, self.c, 1 + g[2, 2]
-        s, q, h = seen
-        ds, dq, dh = dseen
-        block = np.array([[-a * a / c * k[1, 1] * q, a * (s + x * h)],
-                          [a * (s + x * h), -a * a / c * k[0, 0] * h]])  # fmt: skip
-        cross = a * (ds + dx * h + x * dh)
-        dblock = np.array([[-a * a / c * (dk[:, 1, 1] * q + k[1, 1] * dq), cross],
-                           [cross, -a * a / c * (dk[:, 0, 0] * h + k[0, 0] * dh)]])  # fmt: skip
-        dblock = dblock.transpose(2, 0, 1)
-        side, dside = -block @ e, -(dblock @ e) - de @ block
-        R, dR = np.empty((3, 3)), np.empty((len(dg), 3, 3))
-        R[:2, :2], R[:2, 2], R[2, :2] = block, side, side
-        R[2, 2] = unit * c / d + e @ block @ e
-        dR[:, :2, :2], dR[:, :2, 2], dR[:, 2, :2] = dblock, dside, dside
-        dR[:, 2, 2] = -unit * c / d**2 * dg[:, 2, 2] + (dblock @ e) @ e + 2 * de @ block @ e
-        return R, dR
+    def _trace_F(self, state: _State) -> tuple[Array, Array]:
+        traces, slope = self.W.traces(state.x, state.y)
+        return self._F(state, traces[[0, 1, 1]], slope[[0, 1, 1]])
 
-    def _M(self, gamma: float, g: Array, dg: Array = _BASIS) -> tuple[Array, Array]:
-        """M(g) and its changes along each of dg."""
-        reduced = self._reduced(g, dg)
-        *_, x, dx, w, dw = reduced
-        traces, slope = self.W.traces(float(x), float(w))
-        dtraces = slope @ np.stack([dx, dw])
-        R, dR = self._R(g, dg, reduced, traces[[0, 1, 1]], dtraces[[0, 1, 1]], 1.0)
-        trace = self.W.moments[0]
-        A = np.array([[gamma, -self.a * trace, 0], [-self.a * trace, 0, -1], [0, -1, 0]])
-        return A - self._noise(g[None])[0] + R, dR - self._noise(dg)
+    def _B(self, gamma: float, state: _State) -> tuple[Array, Array]:
+        """``[[gamma, -a tr W/p], [-a tr W/p, 0]]`` minus the self-energy of N."""
+        B = np.array([[gamma, 0.0], [0.0, 0.0]]) - self._noise(state.g[None])[0]
+        shift = -self.a * self.W.moments[0]
+        B[0, 1] += shift
+        B[1, 0] += shift
+        return B, -self._noise(state.dg)
 
     def _noise(self, g: Array) -> Array:
         """Self-energy of N: ``E N^T M N`` with weight 1, ``E N M N`` with weight corr."""
-        out = np.zeros_like(g)
+        out = np.empty((len(g), 2, 2))
         out[:, 0, 0], out[:, 1, 1] = g[:, 1, 1], g[:, 0, 0]
         out[:, 0, 1] = out[:, 1, 0] = self.corr * g[:, 0, 1]
-        return self.b2 / self.c * out
+        return np.asarray(self.b2 / self.c * out)
 
-    def _signal(self, gamma: float, g: Array, dg: Array, mu: Array) -> tuple[float, float]:
-        """``(1/n) y^T Q y`` and its derivative in gamma."""
-        M, dM = self._M(gamma, g, dg[None])
-        reduced = self._reduced(g, dg[None])
-        *_, x, dx, w, dw = reduced
-        forms, slope = self.W.forms(float(x), float(w), mu)
-        dforms = slope @ np.stack([dx, dw])
-        T, dT = self._R(g, dg[None], reduced, forms, dforms, float(mu @ mu))
-        inverse = np.linalg.inv(M + T / self.c)
-        change = dM[0] + dT[0] / self.c
-        change[0, 0] += 1.0
-        return float(inverse[0, 0]), float(-(inverse @ change @ inverse)[0, 0])
+    def _equations(self, gamma: float, unknowns: Array) -> tuple[Array, Array, Array, Array]:
+        """Values (9,), largest terms (9,), Jacobian (9, 6) and gamma-derivative (9,)."""
+        state, c = self._state(unknowns, np.eye(6)), self.c
+        k, e, d, dk, de, dd = state.k, state.e, state.d, state.dk, state.de, state.dd
+        F, dF = self._trace_F(state)
+        B, dB = self._B(gamma, state)
+        v = _UNIT + F @ e
+        dv = dF @ e + de @ F
+        # each group of equations is a sum of terms, listed with their changes
+        groups = [
+            [
+                (B @ k, dB @ k + B @ dk),
+                (F @ k, dF @ k + F @ dk),
+                (-np.eye(2), np.zeros((6, 2, 2))),
+                (-np.outer(v, e), -dv[:, :, None] * e - v[:, None] * de[:, None, :]),
+            ],
+            [
+                (-d * _UNIT, -dd[:, None] * _UNIT),
+                (d * (B @ e), dd[:, None] * (B @ e) + d * (dB @ e + de @ B)),
+                (v, dv),
+            ],
+            [
+                (c * e, c * de),
+                (-d * e[1] * e, -(dd[:, None] * e[1] + d * de[:, 1:]) * e - d * e[1] * de),
+                (-k @ v, -dk @ v - dv @ k),
+            ],
+            [
+                (np.array(c - 1), np.zeros(6)),
+                (np.array(-c / d), c / d**2 * dd),
+                (np.array(-d * e[1]), -dd * e[1] - d * de[:, 1]),
+                (-e @ F @ e, -(dF @ e) @ e - 2 * de @ F @ e),
+            ],
+        ]
+        values, sizes, slopes = [], [], []
+        for terms in groups:
+            values.append(np.ravel(sum(term for term, _ in terms)))
+            sizes.append(np.ravel(np.max([np.abs(term) for term, _ in terms], axis=0)))
+            slopes.append(np.reshape(sum(change for _, change in terms), (6, -1)).T)
+        ridge = np.array([k[0, 0], k[0, 1], 0, 0, d * e[0], 0, 0, 0, 0])
+        scale = np.sqrt([k[0, 0] + d * e[0] ** 2, -k[1, 1], d])  # of q, h, u
+        units = scale / scale[:, None]
+        units = np.concatenate([units[:2, :2].ravel(), units[:2, 2], units[2, :2], units[2, 2:]])
+        largest = np.maximum(np.concatenate(sizes), units)
+        return np.concatenate(values), largest, np.concatenate(slopes), ridge
+
+    def _signal(self, gamma: float, state: _State, mu: Array) -> tuple[float, float]:
+        r"""``(1/n) y^T Q y = r^T N^{-1} r`` and its derivative; ``dd`` along gamma.
+
+        ``N = [[B + F + T/c, -v/sqrt(d)], [-v^T/sqrt(d), 1 + c/d - h.e + |mu|^2]]``, T = mu^T F mu,
+        ``r = (1, 0, sqrt(d) e_0)``: the inverse of the docstring, u eliminated.
+        """
+        e, d, de, dd, c = state.e, state.d, state.de[0], float(state.dd[0]), self.c
+        F, dF = self._trace_F(state)
+        B, dB = self._B(gamma, state)
+        T, dT = self._F(state, *self.W.forms(state.x, state.y, mu))
+        v, dv = _UNIT + F @ e, dF[0] @ e + F @ de
+        root = math.sqrt(d)
+        N, dN = np.empty((3, 3)), np.empty((3, 3))
+        N[:2, :2], dN[:2, :2] = B + F + T / c, dB[0] + dF[0] + dT[0] / c
+        dN[0, 0] += 1.0
+        N[:2, 2] = N[2, :2] = -v / root
+        dN[:2, 2] = dN[2, :2] = -dv / root + v * dd / (2 * d * root)
+        N[2, 2] = 1 + c / d - e[1] + mu @ mu
+        dN[2, 2] = -c / d**2 * dd - de[1]
+        r = np.array([1.0, 0.0, root * e[0]])
+        dr = np.array([0.0, 0.0, root * de[0] + e[0] * dd / (2 * root)])
+        z = np.linalg.solve(N, r)
+        return float(r @ z), float(2 * dr @ z - z @ dN @ z)
+
+
+_UNIT = np.array([0.0, 1.0])  # h of the docstring
+
+
+def _symmetric(entries: Array) -> Array:
+    """(m, 3) -> (m, 2, 2)."""
+    return entries[:, [0, 1, 1, 2]].reshape(-1, 2, 2)
+
+
+def _ahead(unknowns: Array, drift: Array, here: float, ahead: float) -> Array:
+    """The guess at ``ahead``: every unknown goes on as a power of gamma."""
+    known = unknowns != 0
+    power = np.where(known, drift * here / np.where(known, unknowns, 1.0), 0.0)
+    return unknowns * np.exp(np.clip(power * math.log(ahead / here), -9, 9))

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InputError, UnsupportedError
+from rmtsym.errors import InputError, UnsupportedError
 
 __all__ = ["AttentionWeights", "load_attention", "softmax"]
 
