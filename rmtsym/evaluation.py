@@ -97,6 +97,7 @@ class Combine:
     terms: tuple[Term, ...]
     diagonal: Any
     pairs: tuple[tuple[Any, Term, Term], ...]
+    size: int = 1
 
     def __str__(self) -> str:
         parts = [str(t) for t in self.terms]
@@ -416,7 +417,7 @@ class _Memory:
             for c, u, v in pairs:
                 total = total + c * _product(u, v)
             if step.diagonal != 0:
-                rows = total.shape[-1] if np.ndim(total) else 1
+                rows = total.shape[-1] if np.ndim(total) else step.size
                 total = total + diagonal * np.eye(rows)
             return np.asarray(total)
         first = next((k for k, t in enumerate(step.terms) if self._spent(t.step)), 0)
@@ -831,6 +832,7 @@ class _Compiler:
             tuple(Term(t.coefficient / common, t.step, t.transposed) for t in terms),
             diagonal / common,
             tuple((c / common, u, v) for c, u, v in pairs),
+            shape[0],
         )
         symmetric = all(self.symmetric[t.step] for t in terms) and not pairs
         number = self.emit(step, shape, symmetric, triangle)
