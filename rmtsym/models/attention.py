@@ -17,11 +17,13 @@ Attention versus Linear Regression*, arXiv 2506.18656, Theorem 1.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from rmtsym.digits import Digits
 from rmtsym.dyson import FixedPointSystem
 from rmtsym.errors import InputError
 from rmtsym.matrices import (
@@ -35,7 +37,7 @@ from rmtsym.matrices import (
     Vector,
     dimensions,
 )
-from rmtsym.models.base import Example, Model, coordinates, gram, positive
+from rmtsym.models.base import Example, Model, coordinates, gram, notes_on_floats, positive
 from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.precision import refine
 from rmtsym.solver import Solution, require_physical, solve
@@ -110,7 +112,9 @@ def attention_solution(
     if digits is not None:
         if any(np.ndim(v) > 0 for v in values.values() if not isinstance(v, sp.Basic)):
             raise InputError(f"got arrays with digits={digits}; ask for digits point by point")
-        return refine(system, values, nonlinearities={here.f: chosen}, digits=digits)
+        solution = refine(system, values, nonlinearities={here.f: chosen}, digits=digits)
+        notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "mu": mu, "w_k": w_k, "w_q": w_q})
+        return replace(solution, value=Digits.of(solution.value, digits, notes), notes=notes)
     solution = solve(system, values, nonlinearities={here.f: chosen})
     value = np.asarray(solution.value)
     require_physical(

@@ -88,6 +88,26 @@ def coordinates(given: Mapping[str, Any]) -> dict[str, tuple[sp.Expr, ...]]:
     return {name: row or (sp.Integer(0),) * size for name, row in rows.items()}
 
 
+def notes_on_floats(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """A note for every float among numbers and vectors by name: how it is read.
+
+    >>> notes_on_floats({"gamma": 0.1, "mu": [1.5, 0]})
+    ('gamma = 0.1 was read as 1/10', 'mu[0] = 1.5 was read as 3/2')
+    """
+    single: dict[str, Any] = {}
+    for name, value in given.items():
+        items = value if isinstance(value, (list, tuple)) or hasattr(value, "__len__") else None
+        if items is None or isinstance(items, str):
+            single[name] = value
+        else:
+            single.update({f"{name}[{index}]": item for index, item in enumerate(items)})
+    return tuple(
+        f"{name} = {value} was read as {exact}"
+        for name, value in single.items()
+        if isinstance(value, float) and not (exact := exact_number(value)).is_integer
+    )
+
+
 def gram(vectors: Mapping[Vector, Sequence[sp.Expr]]) -> dict[sp.Symbol, sp.Expr]:
     """Values of the symbols ``inner(u, v)`` for vectors given by exact coordinates."""
     items = list(vectors.items())

@@ -24,7 +24,7 @@ import sympy as sp
 from rmtsym.digits import Digits
 from rmtsym.errors import InputError
 from rmtsym.matrices import D, Gaussian, Identity, Labels, Matrix, Vector, dimensions
-from rmtsym.models.base import Example, Model, positive
+from rmtsym.models.base import Example, Model, notes_on_floats, positive
 from rmtsym.parsing import exact_number
 
 n, p = dimensions("n p")
@@ -84,8 +84,9 @@ def regression_error(*, ratio: Any, gamma: Any, snr: Any = 0, digits: int | None
     >>> regression_error(ratio=1, gamma=[0.1, 1.0]).shape
     (2,)
     >>> print(regression_error(ratio=1, gamma=1, snr=0, digits=30))
-    0.276393202250021030359082633127
+    0.447213595499957939281834733746
     """
+    notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "snr": snr}) if digits else ()
     ratio = positive("ratio", ratio, "p/n")
     gamma = positive("gamma", gamma, "the ridge penalty")
     snr = _snr(snr)
@@ -103,7 +104,7 @@ def regression_error(*, ratio: Any, gamma: Any, snr: Any = 0, digits: int | None
     context.dps = 2 * digits + 20
     exact = [context.mpf(int(v.p)) / int(v.q) for v in (ratio, gamma, snr)]
     aspect, penalty, signal = exact
-    return Digits.of(_error(aspect, penalty, signal, context.sqrt), digits)
+    return Digits.of(_error(aspect, penalty, signal, context.sqrt), digits, notes)
 
 
 def _snr(value: Any) -> Any:
