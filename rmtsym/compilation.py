@@ -32,8 +32,8 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from rmtsym.dyson import BilinearOutput, Block, DysonEquation, FixedPointSystem
 from rmtsym.errors import InputError, UnsupportedError
+from rmtsym.system import BilinearOutput, Block, DysonEquation, FixedPointSystem
 
 Array: TypeAlias = npt.NDArray[Any]
 

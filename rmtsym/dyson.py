@@ -33,20 +33,17 @@ value = o_1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
 
 from rmtsym.errors import InputError, UnsupportedError
-from rmtsym.linearization import HermiteSymbol, is_size, linearize
+from rmtsym.linearization import is_size, linearize
 from rmtsym.matrices import (
     ONE,
-    Deterministic,
     Identity,
     Matrix,
-    SpectralLaw,
     Transpose,
     Vector,
     Wigner,
@@ -61,333 +58,16 @@ from rmtsym.pencil import (
     relative_inner,
 )
 from rmtsym.structure import odd_pairs, possible_pairs, transposition
-
-
-@dataclass(frozen=True)
-class Block:
-    """The unknowns (and rows) of one size: their indices, the size, and the spectral law on it."""
-
-    size: sp.Expr
-    members: tuple[int, ...]
-    law: SpectralLaw | None = None
-
-
-@dataclass(frozen=True)
-class SelfEnergy:
-    """``Sigma_ij += coefficient * g``, with ``g`` the scalar unknown of this index."""
-
-    row: int
-    column: int
-    coefficient: sp.Expr
-    unknown: int
-
-
-@dataclass(frozen=True)
-class DysonEquation:
-    """``g = (A - Sigma(g))^{-1}``: blocks, entries of A, and Sigma in the scalar unknowns.
-
-    ``inverses`` lists the (row, unknown) where every inverse of the expression is regularised.
-    """
-
-    blocks: tuple[Block, ...]
-    deterministic: tuple[Entry, ...]
-    self_energy: tuple[SelfEnergy, ...]
-    inverses: tuple[tuple[int, int], ...] = ()
-
-    def matrices(self, block: Block, symbols: tuple[sp.Symbol, ...]) -> tuple[sp.Matrix, sp.Matrix]:
-        """``A`` and ``Sigma`` of a block as SymPy matrices (rows, unknowns)."""
-        position = {k: a for a, k in enumerate(block.members)}
-        size = len(position)
-        a, sigma = sp.zeros(size, size), sp.zeros(size, size)
-        for entry in self.deterministic:
-            if entry.row in position:
-                factor = sp.prod([sp.Symbol(f"lambda_{d}") for d in entry.word])
-                a[position[entry.row], position[entry.column]] += entry.coefficient * factor
-        for term in self.self_energy:
-            if term.row in position:
-                sigma[position[term.row], position[term.column]] += (
-                    term.coefficient * symbols[term.unknown]
-                )
-        return a, sigma
-
-
-@dataclass(frozen=True)
-class Component:
-    """One noise pencil: the scalar unknowns, the equation that fixes them, the full pencil.
-
-    ``pairs[u]`` is the pair (k, l) of the core pencil that scalar unknown u names; ``entries`` maps
-    every (k, l) of the core that is not zero to (u, factor). ``full`` includes the plain unknowns
-    (those equal to a combination of others when there are no low-rank terms).
-    """
-
-    core: DysonEquation
-    full: DysonEquation
-    pairs: tuple[tuple[int, int], ...]
-    entries: tuple[tuple[tuple[int, int], int, sp.Expr], ...]
-    symmetric: bool
-
-
-@dataclass(frozen=True)
-class TraceOutput:
-    """``constant + size * sum coefficient * word * g_kl``; terms are (k, l, coefficient, word)."""
-
-    component: int
-    size: sp.Expr
-    terms: tuple[tuple[int, int, sp.Expr, tuple[Deterministic, ...]], ...]
-    constant: sp.Expr
-
-
-@dataclass(frozen=True)
-class BilinearOutput:
-    """A linear form in ``sigma = (C - V G U)^{-1} (r - V G b)``.
-
-    ``right`` lists (row, vector, column, coefficient): columns 0.. are the unknowns of size 1,
-    the last one holds -b; ``left`` lists (row of size 1, unknown, vector, coefficient, word);
-    ``corner`` (row, column, coefficient) is C with -r in the last column; ``gram`` the inner
-    products of ``vectors``.
-    """
-
-    component: int
-    count: int
-    vectors: tuple[Vector, ...]
-    gram: tuple[tuple[int, int, sp.Expr], ...]
-    left: tuple[tuple[int, int, int, sp.Expr, tuple[Deterministic, ...]], ...]
-    right: tuple[tuple[int, int, int, sp.Expr], ...]
-    corner: tuple[tuple[int, int, sp.Expr], ...]
-    readout: tuple[tuple[int, sp.Expr], ...]
-    constant: sp.Expr
-
-
-Output = TraceOutput | BilinearOutput
-
-
-@dataclass(frozen=True)
-class FixedPointSystem:
-    """Scalar unknowns and their equations, limits ``o_k``, and the value as a formula in them."""
-
-    linearization: Linearization
-    sizes: tuple[tuple[sp.Symbol, sp.Expr], ...]
-    components: tuple[Component, ...]
-    limits: tuple[Output, ...]
-    formula: sp.Expr
-
-    @property
-    def hermite_symbols(self) -> tuple[HermiteSymbol, ...]:
-        """Symbols fixed by the nonlinearity, their scale in units of the relative sizes."""
-        relative = dict(self.sizes)
-        return tuple(
-            HermiteSymbol(
-                entry.symbol,
-                entry.moment,
-                entry.f,
-                entry.g,
-                sp.simplify(entry.tau.subs(relative, simultaneous=True)),
-            )
-            for entry in self.linearization.equivalent.symbols
-        )
-
-    @property
-    def derivatives(self) -> tuple[tuple[sp.Symbol, int, sp.Symbol], ...]:
-        """(symbol in the formula, limit, variable) for total derivatives of limits."""
-        return self.linearization.derivatives
-
-    @cached_property
-    def unknowns(self) -> tuple[sp.Symbol, ...]:
-        """The scalar unknowns ``g_k_l``, all components in turn."""
-        return tuple(symbol for names in self._names for symbol in names)
-
-    @cached_property
-    def _names(self) -> tuple[tuple[sp.Symbol, ...], ...]:
-        return tuple(
-            tuple(sp.Symbol(f"g_{k + 1}_{l + 1}" + "'" * index) for k, l in component.pairs)
-            for index, component in enumerate(self.components)
-        )
-
-    @cached_property
-    def equations(self) -> tuple[sp.Expr, ...]:
-        """Expressions that vanish: the entries of ``(A - Sigma) g - I``, block by block.
-
-        Entries of g that feed no self-energy are eliminated where the block is small; blocks with a
-        spectral law give ``g - E (A(lambda) - Sigma)^{-1}``.
-        """
-        found: list[sp.Expr] = []
-        for component, symbols in zip(self.components, self._names, strict=True):
-            values = {pair: factor * symbols[u] for pair, u, factor in component.entries}
-            for block in component.core.blocks:
-                found.extend(_block_equations(component, block, symbols, values))
-        return tuple(found)
-
-    @cached_property
-    def outputs(self) -> tuple[sp.Expr, ...]:
-        """The limits ``o_k`` in terms of the unknowns, small enough ones in closed form."""
-        return tuple(self._output(limit) for limit in self.limits)
-
-    def _output(self, limit: Output) -> sp.Expr:
-        component = self.components[limit.component]
-        symbols = self._names[limit.component]
-        inverse: dict[tuple[int, int], sp.Expr] = {}
-        for block in component.full.blocks:
-            if block.law is not None:
-                raise UnsupportedError(
-                    "got a system with a spectral law; its outputs are integrals over the law: "
-                    "evaluate them with solve()"
-                )
-            a, sigma = component.full.matrices(block, symbols)
-            inverse.update(_named_inverse(component, block, a - sigma, symbols))
-        if isinstance(limit, TraceOutput):
-            total = sum((value * inverse[k, l] for k, l, value, _ in limit.terms), sp.Integer(0))
-            return limit.constant + limit.size * total
-        gram = {(i, j): value for i, j, value in limit.gram}
-        small = sp.zeros(limit.count, limit.count + 1)
-        for row, column, value in limit.corner:
-            small[row, column] += value
-        for row, unknown, left_vector, left_value, _ in limit.left:
-            for source_row, vector, column, value in limit.right:
-                pairing = gram.get((left_vector, vector), sp.Integer(0))
-                if pairing != 0 and (unknown, source_row) in inverse:
-                    small[row, column] -= (
-                        left_value * value * pairing * inverse[unknown, source_row]
-                    )
-        solution = -small[:, : limit.count].LUsolve(small[:, limit.count])
-        return limit.constant + sum(
-            (value * solution[index] for index, value in limit.readout), sp.Integer(0)
-        )
-
-    @cached_property
-    def parameters(self) -> tuple[sp.Symbol, ...]:
-        """Every symbol that needs a value, sorted by name."""
-        found: set[sp.Symbol] = set(self.formula.free_symbols)
-        for component in self.components:
-            for equation in (component.core, component.full):
-                found |= _symbols(e.coefficient for e in equation.deterministic)
-                found |= _symbols(t.coefficient for t in equation.self_energy)
-                for block in equation.blocks:
-                    if block.law is not None:
-                        found |= _symbols(block.law.weights)
-                        found |= _symbols(x for atom in block.law.atoms for x in atom)
-        for limit in self.limits:
-            found |= limit.constant.free_symbols
-            if isinstance(limit, TraceOutput):
-                found |= limit.size.free_symbols | _symbols(t[2] for t in limit.terms)
-            else:
-                found |= _symbols(x[-1] for x in (*limit.gram, *limit.corner, *limit.right))
-                found |= _symbols(x[3] for x in limit.left) | _symbols(x[1] for x in limit.readout)
-        found -= set(self.linearization.symbols)
-        found -= {symbol for symbol, _, _ in self.derivatives}
-        return tuple(sorted(found, key=str))
-
-    def __str__(self) -> str:
-        lines = ["unknowns: " + ", ".join(map(str, self.unknowns))]
-        lines += [f"  {equation} = 0" for equation in self.equations]
-        for symbol, limit in zip(self.linearization.symbols, self.limits, strict=True):
-            if isinstance(limit, TraceOutput) or limit.count <= 3:
-                lines.append(f"{symbol} = {self._output(limit)}")
-            else:
-                lines.append(
-                    f"{symbol} = entry of the inverse of a {limit.count} x {limit.count} matrix"
-                )
-        lines.append(f"value = {self.formula}")
-        return "\n".join(lines)
-
-    def _repr_latex_(self) -> str:
-        rows = [f"{sp.latex(equation)} &= 0" for equation in self.equations]
-        return r"$$\begin{aligned}" + r" \\ ".join(rows) + r"\end{aligned}$$"
-
-
-def _symbols(values: Any) -> set[sp.Symbol]:
-    found: set[sp.Symbol] = set()
-    for value in values:
-        found |= value.free_symbols
-    return found
-
-
-def _block_equations(
-    component: Component,
-    block: Block,
-    symbols: tuple[sp.Symbol, ...],
-    values: dict[tuple[int, int], sp.Expr],
-) -> list[sp.Expr]:
-    a, sigma = component.core.matrices(block, symbols)
-    members = block.members
-    size = len(members)
-    known = [(i, j) for i in range(size) for j in range(size) if (members[i], members[j]) in values]
-    if not known:
-        return []
-    if block.law is not None:
-        expectation = []
-        for i, j in known:
-            owner = (members[i], members[j])
-            if symbols.index(next(iter(values[owner].free_symbols))) not in {
-                u for pair, u, factor in component.entries if pair == owner and factor == 1
-            }:
-                continue
-            element = (a - sigma).inv()[i, j]
-            mean = sum(
-                (
-                    weight * element.subs(_eigenvalues(component, block, atom))
-                    for weight, atom in zip(block.law.weights, block.law.atoms, strict=True)
-                ),
-                sp.Integer(0),
-            )
-            expectation.append(values[owner] - mean)
-        return expectation
-    matrix = a - sigma
-    if all((members[i], members[j]) in values for i, j in _pattern(matrix)):
-        g = sp.Matrix(size, size, lambda i, j: values.get((members[i], members[j]), 0))
-        product = matrix * g - sp.eye(size)
-        entries = [sp.factor_terms(entry) for entry in product if sp.expand(entry) != 0]
-        if len(entries) == len({u for pair, u, _ in component.entries if pair[0] in members}):
-            return entries
-    return _cramer(component, members, matrix, symbols)
-
-
-def _pattern(matrix: sp.Matrix) -> list[tuple[int, int]]:
-    from rmtsym.structure import reachable
-
-    inverse = reachable(
-        [[matrix[i, j] != 0 for j in range(matrix.cols)] for i in range(matrix.rows)]
-    )
-    assert inverse is not None
-    return [(i, j) for i in range(matrix.rows) for j in range(matrix.cols) if inverse[i, j]]
-
-
-def _cramer(
-    component: Component,
-    members: tuple[int, ...],
-    matrix: sp.Matrix,
-    symbols: tuple[sp.Symbol, ...],
-) -> list[sp.Expr]:
-    """``det(M) g_kl - adj(M)_kl``, one equation per unknown."""
-    determinant = sp.factor_terms(matrix.det(method="berkowitz"))
-    found = []
-    for u, (k, l) in enumerate(component.pairs):
-        if k in members:
-            minor = matrix.cofactor(members.index(l), members.index(k), method="berkowitz")
-            found.append(symbols[u] * determinant - sp.factor_terms(minor))
-    return found
-
-
-def _named_inverse(
-    component: Component, block: Block, matrix: sp.Matrix, symbols: tuple[sp.Symbol, ...]
-) -> dict[tuple[int, int], sp.Expr]:
-    inverse = matrix.inv(method="ADJ") if matrix.rows <= 4 else matrix.LUsolve(sp.eye(matrix.rows))
-    named = {}
-    same = len(block.members) and component.full == component.core
-    values = {pair: factor * symbols[u] for pair, u, factor in component.entries} if same else {}
-    for i, k in enumerate(block.members):
-        for j, l in enumerate(block.members):
-            named[k, l] = values.get((k, l), inverse[i, j])
-    return named
-
-
-def _eigenvalues(component: Component, block: Block, atom: Any) -> dict[sp.Symbol, sp.Expr]:
-    names = {
-        d: d.component
-        for entry in component.core.deterministic
-        for d in entry.word
-        if entry.row in block.members
-    }
-    return {sp.Symbol(f"lambda_{d}"): atom[index] for d, index in names.items()}
+from rmtsym.system import (
+    BilinearOutput,
+    Block,
+    Component,
+    DysonEquation,
+    FixedPointSystem,
+    Output,
+    SelfEnergy,
+    TraceOutput,
+)
 
 
 class _Noise:
@@ -421,7 +101,7 @@ class _Noise:
         return tuple(self.size), tuple(self.entries)
 
     def component(self) -> Component:
-        core_entries, combination = _without_plain(self.entries, len(self.members))
+        core_entries, combination, plain = _without_plain(self.entries, len(self.members))
         core_members = [k for k in range(len(self.members)) if k not in combination]
         rows = {e.row for e in core_entries}
         core_rows = [r for r in range(len(self.members)) if r in rows]
@@ -471,7 +151,15 @@ class _Noise:
             tuple(e for e in self.entries if not e.is_random),
             self_energy(full_feeds),
         )
-        return Component(core, full, tuple(pairs), tuple(entries), symmetric)
+        return Component(
+            core,
+            full,
+            tuple(pairs),
+            tuple(entries),
+            symmetric,
+            tuple(sorted(row_name.items())),
+            tuple(plain),
+        )
 
     def _by_size(self, indices: Any) -> list[list[int]]:
         groups: dict[sp.Expr, list[int]] = {}
@@ -575,8 +263,10 @@ class _Noise:
                 if partner == pair and factor != 1:
                     del found[pair]
                     continue
-                if partner in alive:
-                    found[partner] = (len(pairs), factor if partner != pair else sp.Integer(1))
+                if partner in alive and partner != pair:
+                    if not _never_divides_by_zero(factor):
+                        pair, partner, factor = partner, pair, _tidy(1 / factor)
+                    found[pair], found[partner] = (len(pairs), sp.Integer(1)), (len(pairs), factor)
             pairs.append(pair)
         entries_out = [(pair, u, factor) for pair, (u, factor) in sorted(found.items())]
         return entries_out, pairs, symmetry is not None
@@ -613,6 +303,10 @@ def _base_name(factor: Matrix | None) -> str:
     return str(factor.operand if isinstance(factor, Transpose) else factor)
 
 
+def _never_divides_by_zero(factor: sp.Expr) -> bool:
+    return all(symbol.is_positive for symbol in sp.denom(factor).free_symbols)
+
+
 @lru_cache(maxsize=4096)
 def _tidy(value: sp.Expr) -> sp.Expr:
     return sp.powsimp(sp.expand(value))
@@ -620,15 +314,16 @@ def _tidy(value: sp.Expr) -> sp.Expr:
 
 def _without_plain(
     entries: list[Entry], count: int
-) -> tuple[list[Entry], dict[int, dict[int, sp.Expr]]]:
+) -> tuple[list[Entry], dict[int, dict[int, sp.Expr]], list[tuple[int, int]]]:
     """Eliminate rows that hold multiples of the identity only.
 
-    Row i then reads ``x_j = sum_k factor_k x_k``; returns the entries left and, for every
-    eliminated unknown j, its combination of unknowns that stay.
+    Row i then reads ``x_j = sum_k factor_k x_k``; returns the entries left; for every eliminated
+    unknown j, its combination of unknowns that stay; and the eliminated (row, unknown).
     """
     current = list(entries)
     combination: dict[int, dict[int, sp.Expr]] = {}
     kept = {e.row for e in entries if e.is_random or e.word}
+    eliminated: list[tuple[int, int]] = []
     for row in range(count):
         if row in kept:
             continue
@@ -657,7 +352,8 @@ def _without_plain(
                 for column, factor in rule.items():
                     known[column] = known.get(column, sp.Integer(0)) + weight * factor
         combination[pivot.column] = dict(rule)
-    return current, combination
+        eliminated.append((row, pivot.column))
+    return current, combination, eliminated
 
 
 def _bilinear(pencil: Pencil, noise: _Noise, component: int, value: Any) -> BilinearOutput:

@@ -25,10 +25,10 @@ import sympy as sp
 
 from rmtsym.compilation import Array, CompiledSystem, Numbers, Point, compile_system, solve_linear
 from rmtsym.digits import Digits
-from rmtsym.dyson import FixedPointSystem
 from rmtsym.errors import InputError, PrecisionError
 from rmtsym.parsing import exact_number
 from rmtsym.solver import Solution, bind, solve
+from rmtsym.system import FixedPointSystem
 
 GUARD = 12
 ATTEMPTS = 8

@@ -28,8 +28,8 @@ import numpy as np
 import sympy as sp
 
 from rmtsym.compilation import Array, CompiledSystem, Point, compile_system, solve_linear
-from rmtsym.dyson import FixedPointSystem
 from rmtsym.errors import BranchError, ConvergenceError, InputError
+from rmtsym.system import FixedPointSystem
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,6 @@ class Continuation:
 
     def __call__(self, point: Point, component: int) -> tuple[Array, Array]:
         """The unknowns at t = 1 and their relative residuals; nan where the path was lost."""
-        count = point.count(component)
         start = Point(point.compiled, point.values, point.numbers)
         batch = point.batch or (1,)
         whole = start if point.batch else _as_batch(start)

@@ -24,7 +24,6 @@ import numpy as np
 import sympy as sp
 
 from rmtsym.digits import Digits
-from rmtsym.dyson import FixedPointSystem
 from rmtsym.errors import InputError
 from rmtsym.matrices import (
     D,
@@ -41,6 +40,7 @@ from rmtsym.models.base import Example, Model, coordinates, gram, notes_on_float
 from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.precision import refine
 from rmtsym.solver import Solution, require_physical, solve
+from rmtsym.system import FixedPointSystem
 
 n, p = dimensions("n p")
 gamma, c = sp.symbols("gamma c", positive=True)

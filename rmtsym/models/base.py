@@ -16,10 +16,11 @@ from typing import Any
 
 import sympy as sp
 
-from rmtsym.dyson import FixedPointSystem, derive
+from rmtsym.dyson import derive
 from rmtsym.errors import InputError
 from rmtsym.matrices import Matrix, Vector, inner
 from rmtsym.parsing import exact_number
+from rmtsym.system import FixedPointSystem
 
 
 @dataclass(frozen=True)
