@@ -344,9 +344,7 @@ class _Memory:
             self.last[term.step] = len(program.steps)
         self.index, self.final = 0, True
 
-    def execute(
-        self, index: int, step: Step, load: Callable[[Matrix], Array], final: bool
-    ) -> None:
+    def execute(self, index: int, step: Step, load: Callable[[Matrix], Array], final: bool) -> None:
         self.index, self.final = index, final
         self.arrays[index] = load(step.leaf) if isinstance(step, Load) else self._compute(step)
         for used in {term.step for term in _terms(step)}:
@@ -569,9 +567,7 @@ class _Tridiagonal:
             ("sytrd", "sytrd_lwork", "ormqr"), (array,)
         )
         work = int(sytrd_lwork(len(array), lower=1)[0])
-        reflectors, self.d, self.e, self.tau, _ = sytrd(
-            array, lower=1, lwork=work, overwrite_a=1
-        )
+        reflectors, self.d, self.e, self.tau, _ = sytrd(array, lower=1, lwork=work, overwrite_a=1)
         self.reflectors = np.asfortranarray(reflectors[1:, :-1])
 
     def _rotate(self, columns: Array, trans: str) -> Array:
@@ -600,9 +596,7 @@ class _Tridiagonal:
 
     def trace(self, power: int) -> Array:
         values = sl.eigvalsh_tridiagonal(self.d, self.e)
-        return cast(
-            Array, ((values + self.shifts[:, None]) ** (-power)).sum(1).reshape(-1, 1, 1)
-        )
+        return cast(Array, ((values + self.shifts[:, None]) ** (-power)).sum(1).reshape(-1, 1, 1))
 
 
 class _Small:
@@ -813,9 +807,7 @@ class _Compiler:
                 pairs.append((coefficient, self.bare(left), self.bare(right)))
             else:
                 inside = self.value(node)
-                terms.append(
-                    Term(coefficient * inside.coefficient, inside.step, inside.transposed)
-                )
+                terms.append(Term(coefficient * inside.coefficient, inside.step, inside.transposed))
         triangle = (
             any(self.triangle[t.step] for t in terms)
             and all(self.symmetric[t.step] for t in terms)
@@ -1033,9 +1025,7 @@ class _Compiler:
         transposed = isinstance(operator, Transpose) != factor.transposed
         transposed = transposed and not self.symmetric[factor.step]
         right = self.full(right)
-        step = self.emit(
-            Solve(factor.step, self.bare(right), transposed), self.term_shape(right)
-        )
+        step = self.emit(Solve(factor.step, self.bare(right), transposed), self.term_shape(right))
         return Term(factor.coefficient * right.coefficient, step)
 
     def trace(self, node: Matrix) -> Term:

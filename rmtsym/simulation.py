@@ -32,9 +32,10 @@ import numpy.typing as npt
 import sympy as sp
 from threadpoolctl import ThreadpoolController
 
+from rmtsym import controls
 from rmtsym.errors import InputError, RmtsymError, SimulationError
 from rmtsym.evaluation import Program, compile_program
-from rmtsym.matrices import Labels, Matrix, Ones, Vector
+from rmtsym.matrices import Gaussian, Labels, Matrix, Ones, Vector, Wigner
 from rmtsym.rewriting import free_symbols
 from rmtsym.sampling import Array, Noise, NoiseLaw, Recipe, leaves, sample_seed
 
@@ -58,6 +59,7 @@ class Estimate:
     sizes: dict[str, int] = field(default_factory=dict)
     seed: int = 0
     digest: str = ""
+    controls: npt.NDArray[np.float64] | None = field(default=None, repr=False)
 
     @classmethod
     def from_samples(cls, samples: Any, **provenance: Any) -> Estimate:
@@ -97,6 +99,7 @@ class Model:
     recipe: Recipe
     seed: int
     stream: tuple[int, ...] = ()
+    controlled: bool = False
 
     @cached_property
     def program(self) -> Program:
@@ -125,10 +128,41 @@ class Model:
         """Hash of :meth:`description`."""
         return hashlib.sha256(self.description().encode()).hexdigest()
 
+    @property
+    def width(self) -> int:
+        """Number of values in a sample, controls not counted."""
+        return len(self.expressions) * self.program.count
+
     def sample(self, number: int) -> Array:
-        """Sample ``number``: shape (expressions, values)."""
+        """Sample ``number`` as one row: the values, then the controls if asked for."""
         seed = sample_seed(np.random.SeedSequence(self.seed, spawn_key=self.stream), number)
-        return self.program.run(lambda leaf: self.recipe.draw(leaf, seed))
+        if not self.controlled:
+            return self.program.run(lambda leaf: self.recipe.draw(leaf, seed)).reshape(-1)
+        row: dict[Matrix, Array] = {}
+
+        def load(leaf: Matrix) -> Array:
+            array = self.recipe.draw(leaf, seed)
+            if isinstance(leaf, (Gaussian, Wigner)):
+                row[leaf] = self._controls(leaf, array, seed)
+            return array
+
+        values = self.program.run(load).reshape(-1)
+        return np.concatenate([values, *(row[leaf] for leaf in sorted(row, key=str))])
+
+    def _controls(self, leaf: Matrix, array: Array, seed: np.random.SeedSequence) -> Array:
+        recipe = self.recipe
+        vectors = [v for v in recipe.leaves if isinstance(v, Vector)]
+
+        def directions(size: Any, rows: int) -> Array:
+            return controls.basis([recipe.draw(v, seed) for v in vectors if v.size == size], rows)
+
+        gaussian = recipe.noise.name == "gaussian"
+        rows, columns = array.shape
+        if isinstance(leaf, Wigner):
+            return controls.of_wigner(array, directions(leaf.size, rows), gaussian)
+        u = directions(leaf.shape[1], columns)
+        v = directions(leaf.shape[0], rows)
+        return controls.of_gaussian(array, u, v, gaussian)
 
 
 def _by_name(given: Mapping[Any, Any] | None, known: Sequence[Any], kind: str) -> dict[Any, Any]:
@@ -149,7 +183,9 @@ def _size(symbol: Any, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InputError(f"got the size {symbol} = {value!r}; a size is a whole number")
     if value < 2:
-        raise InputError(f"got the size {symbol} = {value}; take 2 at least (hundreds, to be useful)")
+        raise InputError(
+            f"got the size {symbol} = {value}; take 2 at least (hundreds, to be useful)"
+        )
     return int(value)
 
 
@@ -203,7 +239,8 @@ def sampled_model(
     functions = _functions(expressions, nonlinearities)
     scalar_symbols = [s for s in symbols if s not in chosen_sizes]
     arrays = {
-        s: np.asarray(v, dtype=object) for s, v in _by_name(values, scalar_symbols, "the value").items()
+        s: np.asarray(v, dtype=object)
+        for s, v in _by_name(values, scalar_symbols, "the value").items()
     }
     missing = [str(s) for s in scalar_symbols if s not in arrays]
     if missing:
@@ -306,9 +343,7 @@ def _recipe(
         rank, size = max(ranks.values()), int(space.subs(sizes))
         if rank > size:
             raise InputError(f"got vectors of {rank} coordinates in a space of size {size}")
-    return Recipe(
-        drawn, shapes, tuple(coordinates), tuple(lengths), tuple(means), noise, dtype
-    )
+    return Recipe(drawn, shapes, tuple(coordinates), tuple(lengths), tuple(means), noise, dtype)
 
 
 # -- workers
@@ -397,14 +432,13 @@ def _completed(
             wait(pending)
 
 
-def _estimate(
-    model: Model, done: Mapping[int, Array], shape: tuple[int, ...]
-) -> Estimate | None:
+def _estimate(model: Model, done: Mapping[int, Array], shape: tuple[int, ...]) -> Estimate | None:
     if len(done) < 2:
         return None
-    samples = np.array([done[number] for number in sorted(done)])
+    rows = np.array([done[number] for number in sorted(done)])
     return Estimate.from_samples(
-        samples.reshape(len(samples), *shape),
+        rows[:, : model.width].reshape(len(rows), *shape),
+        controls=rows[:, model.width :],
         sizes={str(symbol): size for symbol, size in model.sizes},
         seed=model.seed,
         digest=model.digest,

@@ -1,0 +1,541 @@
+r"""Does the theory agree with the simulation? A ladder of sizes, extrapolated, and a verdict.
+
+At size N (the smallest of the sizes) the mean of an expression is
+
+    E_N = E + c_1 N^-a + c_2 N^-2a + ...,      a = 1, or 1/2 where spikes of order N^-1/2 matter.
+
+Samples at several sizes are regressed on control variates (:mod:`rmtsym.controls`), then ``E`` is
+fitted with ``c_1`` free and ``c_k`` normal with standard deviation ``|c_1| N_0^(a(k-1))``: the
+standard error of ``E`` so includes what the sizes leave open about the bias. ``N_0`` is
+``BIAS_SCALE``, doubled until the fit has a plausible chi-square.
+
+The verdict rejects where ``|theory - E|`` exceeds ``threshold`` standard errors. It looks after
+1/8, 1/4, 1/2 and all of the samples; the looks share the probability ``false_alarms`` of rejecting
+a right theory. It stops as soon as it rejects, or would find a relative error of ``detect`` with
+95 % probability; otherwise ``power`` says what it would have found.
+
+>>> from rmtsym.matrices import Gaussian, Identity, Trace, dimensions
+>>> n, p = dimensions("n p")
+>>> Z = Gaussian("Z", p, n)
+>>> m = Trace((Z.T * Z / n + Identity(n)).inverse()) / n
+>>> right = verify(m, (17**0.5 - 1) / 4, ratios={n: 1, p: "1/2"}, seed=1)
+>>> right.agrees, verify(m, 0.79, ratios={n: 1, p: "1/2"}, seed=1).agrees
+(True, False)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from rmtsym.errors import InputError
+from rmtsym.sampling import Array
+from rmtsym.simulation import Estimate, Model, run, sampled_model
+
+__all__ = ["Extrapolation", "Rung", "Verdict", "extrapolate", "ladder", "ladder_sizes", "verify"]
+
+BIAS_SCALE = 30.0
+"""``N_0``: size below which the bias is no longer dominated by its first term."""
+ORDERS = 4
+"""Terms of the bias that are fitted."""
+FALSE_ALARMS = 0.004
+DETECT = 0.01
+LOOKS = ((1 / 8, 0.15), (1 / 4, 0.2), (1 / 2, 0.25), (1.0, 0.4))
+"""Share of the samples at each look, and of the probability of a false alarm."""
+POWER = 1.645
+"""Standard errors beyond the threshold that are exceeded with 95 % probability."""
+BUDGET = 5.5e11
+"""Operations of a verdict with default sizes (about 20 s on two cores)."""
+OVERHEAD = 2.5e7
+"""Operations that a sample of size zero would cost."""
+RUNGS = (150, 330, 720)
+"""Default sizes, as geometric means of all sizes."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One size of the ladder. ``mean`` is corrected by the control variates."""
+
+    sizes: dict[str, int]
+    mean: float
+    standard_error: float
+    repetitions: int
+
+
+@dataclass(frozen=True)
+class Extrapolation:
+    """The limit of infinite size: ``value``, ``standard_error`` including that of the bias.
+
+    ``degrees``: degrees of freedom of the standard error; ``bias``: the fitted first coefficient;
+    ``scale``: the ``N_0`` used; ``chi2`` of the fit, on ``len(rungs) - 2`` degrees of freedom.
+    """
+
+    value: float
+    standard_error: float
+    degrees: float
+    bias: float
+    order: float | None
+    scale: float
+    chi2: float
+    rungs: tuple[Rung, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            ", ".join(f"{k} = {v}" for k, v in rung.sizes.items())
+            + f": {rung.mean:.6g} +- {rung.standard_error:.2g} ({rung.repetitions} samples)"
+            for rung in self.rungs
+        ]
+        lines.append(f"extrapolated: {self.value:.6g} +- {self.standard_error:.2g}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Theory against the extrapolated simulation.
+
+    ``agrees``: ``|z_score| <= threshold``. ``power``: relative error of a theory that this check
+    would reject with 95 % probability (absolute where the theory is 0). ``false_alarms``: bound on
+    the probability of rejecting a right theory, over all looks. ``looks``: how often it looked.
+    """
+
+    theory: float
+    extrapolation: Extrapolation
+    z_score: float
+    threshold: float
+    agrees: bool
+    power: float
+    false_alarms: float
+    looks: int
+
+    @property
+    def rungs(self) -> tuple[Rung, ...]:
+        return self.extrapolation.rungs
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "theory": self.theory,
+            "sizes": [
+                {
+                    **rung.sizes,
+                    "mean": rung.mean,
+                    "standard_error": rung.standard_error,
+                    "repetitions": rung.repetitions,
+                }
+                for rung in self.rungs
+            ],
+            "extrapolated": {
+                "value": self.extrapolation.value,
+                "standard_error": self.extrapolation.standard_error,
+            },
+            "z_score": self.z_score,
+            "threshold": self.threshold,
+            "agrees": self.agrees,
+            "power": self.power,
+            "false_alarms": self.false_alarms,
+        }
+
+    def __str__(self) -> str:
+        word = "agrees" if self.agrees else "DISAGREES"
+        return (
+            f"{self.extrapolation}\ntheory:       {self.theory:.6g}, z = {self.z_score:+.2f}: "
+            f"{word} (threshold {self.threshold:.2f}; finds an error of {self.power:.2%} "
+            "with 95 % probability)"
+        )
+
+
+# -- sizes
+
+
+def _fraction(name: Any, value: Any) -> Fraction:
+    try:
+        result = Fraction(str(value)) if not isinstance(value, Fraction) else value
+    except ValueError as error:
+        raise InputError(f"got the ratio {name} = {value!r}; pass a number > 0") from error
+    if result <= 0:
+        raise InputError(f"got the ratio {name} = {value}; pass a number > 0")
+    return result
+
+
+def ladder_sizes(
+    ratios: Mapping[Any, Any], targets: Sequence[int] = RUNGS
+) -> tuple[dict[Any, int], ...]:
+    """Sizes in the given ratios whose geometric means are near ``targets``.
+
+    Among even first sizes within 8 % of the target, the one whose ratios come out best.
+
+    >>> ladder_sizes({"n": 1, "p": "2/3"}, [100, 200])
+    ({'n': 120, 'p': 80}, {'n': 246, 'p': 164})
+    """
+    shares = {name: _fraction(name, value) for name, value in ratios.items()}
+    if not shares:
+        raise InputError("got no ratios; pass {n: 1, p: c}")
+    first = next(iter(shares))
+    mean = math.exp(sum(math.log(s) for s in shares.values()) / len(shares))
+    lowest = float(min(shares.values())) / mean
+    result = []
+    for target in targets:
+        near = max(target, 24 / lowest) * float(shares[first]) / mean
+        best: tuple[float, dict[Any, int]] | None = None
+        for half in range(max(1, int(near * 0.46)), int(near * 0.54) + 2):
+            exact = {k: 2 * half * s / shares[first] for k, s in shares.items()}
+            sizes = {k: max(2, round(x)) for k, x in exact.items()}
+            miss = max(abs(float(sizes[k] / x) - 1) for k, x in exact.items())
+            cost = miss + 1e-3 * abs(2 * half / near - 1)
+            if best is None or cost < best[0]:
+                best = (cost, sizes)
+        assert best is not None
+        result.append(best[1])
+    return tuple(result)
+
+
+def _cost(sizes: Mapping[Any, int]) -> float:
+    """Operations of one sample, about."""
+    numbers = sorted(sizes.values())
+    return 4.0 * numbers[0] * numbers[-1] ** 2 + numbers[-1] ** 3 / 3 + OVERHEAD
+
+
+def _allocation(sizes: Sequence[Mapping[Any, int]], order: float | None, budget: float) -> Array:
+    """Repetitions that make the extrapolated error smallest for this many operations."""
+    bases = np.array([min(s.values()) for s in sizes], float)
+    costs = np.array([_cost(s) for s in sizes])
+    counts = np.ones(len(sizes))
+    spread = 1 / np.sqrt(bases)
+    for _ in range(50):
+        counts *= budget / (counts @ costs)
+        covariance = np.diag(spread**2 / counts)
+        weights = _solve(np.zeros(len(sizes)), covariance, bases, order, 20.0, BIAS_SCALE)[3]
+        counts = np.sqrt(counts * np.abs(weights) * spread / np.sqrt(costs)) + 1e-9
+    counts *= budget / (counts @ costs)
+    return np.maximum(counts, 24)
+
+
+# -- extrapolation
+
+
+def _solve(
+    means: Array,
+    covariance: Array,
+    bases: Array,
+    order: float | None,
+    size: float,
+    scale: float,
+) -> tuple[float, float, float, Array, float]:
+    """Value, standard error, first coefficient, weights on the means, chi-square."""
+    step = 0.5 if order is None else order
+    free = 2 if order is None else 1
+    base = bases.min()
+    design = np.stack([(base / bases) ** (step * k) for k in range(ORDERS + 1)], axis=1)
+    precision = np.zeros(ORDERS + 1)
+    for k in range(free + 1, ORDERS + 1):
+        spread = size * base ** (-step) * (scale / base) ** (step * (k - 1))
+        precision[k] = spread**-2
+    inverse = np.linalg.pinv(covariance, hermitian=True)
+    normal = design.T @ inverse @ design + np.diag(precision)
+    scaling = 1 / np.sqrt(np.maximum(np.diag(normal), 1e-300))
+    inside = np.linalg.pinv(normal * np.outer(scaling, scaling), rcond=1e-13, hermitian=True)
+    inside = inside * np.outer(scaling, scaling)
+    weights = inside[0] @ design.T @ inverse
+    fitted = inside @ design.T @ inverse @ means
+    rest = means - design @ fitted
+    chi2 = float(rest @ inverse @ rest + fitted @ (precision * fitted))
+    first = float(fitted[1]) * base**step
+    return float(weights @ means), float(np.sqrt(inside[0, 0])), first, weights, chi2
+
+
+def _controlled(estimates: Sequence[Estimate], bases: Array) -> tuple[Array, Array, float]:
+    """Means corrected by a common regression on the controls, covariance, degrees of freedom."""
+    counts = np.array([e.repetitions for e in estimates])
+    total = int(counts.sum())
+    given = [e.controls for e in estimates]
+    width = min((c.shape[1] for c in given if c is not None), default=0)
+    if any(c is None for c in given):
+        width = 0
+    width = min(width, total // 12, max(0, total - 4 * len(counts)))
+    count = len(estimates)
+    means = np.array([float(np.mean(e.samples)) for e in estimates])
+    scale = np.sqrt(bases)
+    residuals = [e.samples - m for e, m in zip(estimates, means, strict=True)]
+    if width:
+        centred, averages = [], []
+        for c, s in zip(given, scale, strict=True):
+            assert c is not None
+            block = np.asarray(c[:, :width], float)
+            averages.append(block.mean(0))
+            centred.append((block - block.mean(0)) * s)
+        stacked = np.concatenate(centred)
+        response = np.concatenate([r * s for r, s in zip(residuals, scale, strict=True)])
+        slope, *_ = np.linalg.lstsq(stacked, response, rcond=1e-10)
+        shift = np.array(averages)
+        means = means - shift @ slope
+        rest = np.split(response - stacked @ slope, np.cumsum(counts)[:-1])
+        residuals = [r / s for r, s in zip(rest, scale, strict=True)]
+        pooled = sum(float(r @ r) for r in rest) / max(1, total - width - count)
+        slope_covariance = pooled * np.linalg.pinv(stacked.T @ stacked, hermitian=True)
+        extra = shift @ slope_covariance @ shift.T
+    else:
+        extra = np.zeros((count, count))
+    # Variances of one rung from few samples are uncertain: shrink them towards variance ~ 1/N.
+    lost = 1 + width * counts / total
+    squares = np.array([float(r @ r) for r in residuals])
+    freedom = np.maximum(counts - lost, 1.0)
+    common = float((squares * bases).sum() / freedom.sum())
+    prior = 10.0
+    variances = (squares + prior * common / bases) / (freedom + prior)
+    covariance = np.diag(variances / counts) + extra
+    return means, covariance, float(max(1.0, total - width - count))
+
+
+def extrapolate(
+    estimates: Sequence[Estimate], *, order: float | None = 1.0, scale: float = BIAS_SCALE
+) -> Extrapolation:
+    """The limit of infinite size from estimates at two sizes or more.
+
+    order : exponent of the bias, ``N^-order``: 1, 1/2, or None (both orders are fitted)
+
+    Raises InputError below two sizes (three where the order is to be estimated).
+    """
+    if order not in (None, 1, 0.5):
+        raise InputError(f"got the order {order!r} of the bias; pass 1, 0.5, or None to fit both")
+    for estimate in estimates:
+        if np.ndim(estimate.samples) != 1:
+            raise InputError("got an estimate of several values; extrapolate one at a time")
+    bases = np.array([min(e.sizes.values()) for e in estimates], float)
+    needed = 3 if order is None else 2
+    if len(set(bases)) < needed:
+        raise InputError(
+            f"got {len(set(bases))} size(s); extrapolation takes {needed} different sizes at least"
+        )
+    means, covariance, degrees = _controlled(estimates, bases)
+    if not np.all(np.diag(covariance) > 0):
+        covariance = covariance + np.eye(len(means)) * (1e-12 * (1 + np.abs(means)).max()) ** 2
+    step = 0.5 if order is None else order
+    size = 0.0
+    for _ in range(3):
+        guess = max(size, 3 * abs(means[-1]) + 1e-12)
+        _, _, first, _, _ = _solve(means, covariance, bases, order, guess, scale)
+        noise = float(np.sqrt(np.diag(covariance)).min()) * bases.min() ** step
+        size = math.hypot(first, noise)
+    size = max(size, 3 * abs(float(means[-1])) + 1e-12)
+    used = scale
+    freedom = max(1, len(bases) - needed)
+    while True:
+        value, error, first, _, chi2 = _solve(means, covariance, bases, order, size, used)
+        if stats.chi2.sf(chi2, freedom) > 0.05 or used >= 16 * scale or len(bases) == needed:
+            break
+        used *= 2
+    rungs = tuple(
+        Rung(dict(e.sizes), float(m), float(np.sqrt(v)), e.repetitions)
+        for e, m, v in zip(estimates, means, np.diag(covariance), strict=True)
+    )
+    return Extrapolation(value, error, degrees, first, order, used, chi2, rungs)
+
+
+def _z(difference: float, extrapolation: Extrapolation) -> float:
+    """Student's t as the normal deviate of the same tail."""
+    t = difference / extrapolation.standard_error
+    if extrapolation.degrees > 2000:
+        return float(t)
+    tail = stats.t.logsf(abs(t), extrapolation.degrees)
+    normal = -stats.norm.ppf(math.exp(tail)) if tail > -600 else abs(t)
+    return float(math.copysign(normal, t))
+
+
+# -- ladder and verdict
+
+
+@contextmanager
+def _workers(executor: Executor | None) -> Iterator[Executor]:
+    if executor is not None:
+        yield executor
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(cores or 1) as pool:
+        yield pool
+
+
+def _models(
+    expression: Any, sizes: Sequence[Mapping[Any, int]], arguments: Mapping[str, Any]
+) -> list[Model]:
+    models = []
+    for rung in sizes:
+        stream = tuple(int(size) for _, size in sorted(rung.items(), key=lambda kv: str(kv[0])))
+        model, shape = sampled_model(expression, sizes=rung, stream=stream, **arguments)
+        if shape != ():
+            raise InputError(
+                f"got an expression with values of shape {shape}; a ladder takes one number at "
+                "a time"
+            )
+        models.append(replace(model, controlled=True))
+    return models
+
+
+def ladder(
+    expression: Any,
+    *,
+    sizes: Sequence[Mapping[Any, int]],
+    repetitions: int | Sequence[int],
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **arguments: Any,
+) -> tuple[Estimate, ...]:
+    """Estimates of one number at several sizes, with control variates.
+
+    sizes : ``[{n: 300, p: 200}, {n: 600, p: 400}]``; repetitions : one count, or one per size;
+    executor : None uses threads, one per core; ``arguments`` as for
+    :func:`~rmtsym.simulation.simulate`.
+    """
+    counts = _counts(repetitions, len(sizes))
+    models = _models(expression, sizes, arguments)
+    with _workers(executor) as pool:
+        return tuple(_climb(models, [0] * len(models), counts, pool, progress, 0, sum(counts)))
+
+
+def _counts(repetitions: int | Sequence[int], rungs: int) -> list[int]:
+    counts = [repetitions] * rungs if isinstance(repetitions, int) else list(repetitions)
+    if len(counts) != rungs:
+        raise InputError(f"got {len(counts)} repetitions for {rungs} sizes; give one per size")
+    for count in counts:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+            raise InputError(f"got {count} repetitions; an error bar takes 2 at least")
+    return counts
+
+
+def _climb(
+    models: Sequence[Model],
+    starts: Sequence[int],
+    counts: Sequence[int],
+    pool: Executor,
+    progress: Callable[[int, int], None] | None,
+    done: int,
+    total: int,
+) -> list[Estimate]:
+    estimates = []
+    for model, start, count in zip(models, starts, counts, strict=True):
+
+        def report(finished: int, _: int, before: int = done) -> None:
+            if progress is not None:
+                progress(before + finished, total)
+
+        estimates.append(
+            run(model, (), first=start, repetitions=count, executor=pool, progress=report)
+        )
+        done += count
+    return estimates
+
+
+def _joined(one: Estimate, two: Estimate) -> Estimate:
+    assert one.controls is not None and two.controls is not None
+    return Estimate.from_samples(
+        np.concatenate([one.samples, two.samples]),
+        controls=np.concatenate([one.controls, two.controls]),
+        sizes=one.sizes,
+        seed=one.seed,
+        digest=one.digest,
+    )
+
+
+def judge(
+    theory: float,
+    extrapolation: Extrapolation,
+    *,
+    false_alarms: float = FALSE_ALARMS,
+    spent: float = 1.0,
+    looks: int = 1,
+) -> Verdict:
+    """The verdict of one look that may spend the share ``spent`` of ``false_alarms``."""
+    z = _z(theory - extrapolation.value, extrapolation)
+    threshold = float(stats.norm.isf(false_alarms * spent / 2))
+    quantile = float(stats.t.isf(false_alarms * spent / 2, extrapolation.degrees))
+    reach = (quantile + POWER) * extrapolation.standard_error
+    power = reach / abs(theory) if theory != 0 else reach
+    return Verdict(
+        theory, extrapolation, z, threshold, abs(z) <= threshold, power, false_alarms, looks
+    )
+
+
+def verify(
+    expression: Any,
+    theory: Any,
+    *,
+    ratios: Mapping[Any, Any] | None = None,
+    sizes: Sequence[Mapping[Any, int]] | None = None,
+    repetitions: int | Sequence[int] | None = None,
+    order: float | None = 1.0,
+    detect: float = DETECT,
+    false_alarms: float = FALSE_ALARMS,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **arguments: Any,
+) -> Verdict:
+    """Simulate the expression on a ladder of sizes and judge the number a theory gives.
+
+    theory : the claimed limit
+    ratios : sizes relative to each other, ``{n: 1, p: "2/3"}``, for default sizes; or
+    sizes : the ladder itself, ``[{n: 300, p: 200}, {n: 600, p: 400}]``
+    repetitions : samples per size, all in one look; None: as many as needed, in four looks
+    order : exponent of the finite-size bias: 1, 1/2 (spikes of order N^-1/2), None (fit both)
+    detect : stop when a relative error of this size is found with 95 % probability
+    false_alarms : bound on the probability of rejecting a right theory
+    executor : None uses threads, one per core
+    arguments : values, vectors, nonlinearities, noise, seed, dtype as for
+        :func:`~rmtsym.simulation.simulate`
+
+    Raises InputError for input it cannot use, SimulationError where a sample fails.
+    """
+    try:
+        number = float(Fraction(theory)) if isinstance(theory, str) else float(theory)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"got the theory {theory!r}; pass one number") from error
+    if not math.isfinite(number):
+        raise InputError(f"got the theory {theory!r}; pass a finite number")
+    if (ratios is None) == (sizes is None):
+        raise InputError("pass either ratios={n: 1, p: c} or sizes=[{n: 300, p: 200}, ...]")
+    if not 0 < false_alarms < 1 or not detect > 0:
+        raise InputError(
+            f"got false_alarms = {false_alarms}, detect = {detect}; expected numbers in (0, 1)"
+        )
+    rungs = list(sizes) if sizes is not None else list(ladder_sizes(ratios or {}))
+    needed = 3 if order is None else 2
+    if len(rungs) < needed:
+        raise InputError(f"got {len(rungs)} size(s); a ladder takes {needed} at least")
+    models = _models(expression, rungs, arguments)
+    with _workers(executor) as pool:
+        if repetitions is not None:
+            counts = _counts(repetitions, len(rungs))
+            found = _climb(models, [0] * len(rungs), counts, pool, progress, 0, sum(counts))
+            return judge(number, extrapolate(found, order=order), false_alarms=false_alarms)
+        full = _allocation([dict(m.sizes) for m in models], order, BUDGET)
+        total = int(sum(np.ceil(full)))
+        estimates: list[Estimate] = []
+        for look, (share, spent) in enumerate(LOOKS, 1):
+            counts = [max(8, int(np.ceil(share * count))) for count in full]
+            starts = [e.repetitions for e in estimates] or [0] * len(models)
+            more = [max(2, c - s) for c, s in zip(counts, starts, strict=True)]
+            fresh = _climb(models, starts, more, pool, progress, sum(starts), total)
+            estimates = (
+                [_joined(a, b) for a, b in zip(estimates, fresh, strict=True)]
+                if estimates
+                else fresh
+            )
+            verdict = judge(
+                number,
+                extrapolate(estimates, order=order),
+                false_alarms=false_alarms,
+                spent=spent,
+                looks=look,
+            )
+            if not verdict.agrees or verdict.power <= detect:
+                break
+        if progress is not None:
+            progress(total, total)
+    return verdict
