@@ -127,7 +127,7 @@ class WeightsReport:
 def weights_report(
     source: str | Path | Mapping[str, ArrayLike] | AttentionWeights,
     *,
-    layer: int,
+    layer: int | None = None,
     head: int | None = None,
     heads: Sequence[int] | None = None,
     n_head: int | None = None,
@@ -163,6 +163,8 @@ def weights_report(
     """
     if isinstance(source, AttentionWeights):
         weights = source
+    elif layer is None:
+        raise InputError("pass layer, counted from 0")
     else:
         weights = load_attention(
             source, layer=layer, head=head, heads=heads, n_head=n_head, prefix=prefix,

@@ -187,21 +187,24 @@ class GeneralAttention:
 def elliptic_noise(f: Nonlinearity, kappa: float) -> tuple[float, float]:
     r"""``b^2`` and ``corr = sum_{k>=2} alpha_k^2 kappa^k / b^2``.
 
-    The series stops when what is left, at most ``|kappa|^k`` times the rest of Parseval's sum, is
-    below 1e-9 of b^2. ConvergenceError: it still is not at k = 1000.
+    What the series leaves out lies between 0 and ``kappa^k`` times the rest of Parseval's sum: corr
+    is known to 1e-9, or where f has jumps or kinks and kappa is near 1, to 1e-6.
+    ConvergenceError: not even that.
     """
     nu = float(f.nu())
     b2 = nu - float(f.coefficient(0)) ** 2 - float(f.coefficient(1)) ** 2
     if b2 <= 1e-14 * nu or kappa == 1.0:
         return max(0.0, b2), 1.0
-    for count in (40, 200, 1000):
+    for count, accuracy in ((40, 1e-9), (200, 1e-6)):
         squares = np.array(f.coefficients(count), dtype=np.float64)[2:] ** 2
-        left = abs(kappa) ** count * max(0.0, b2 - float(squares.sum()))
-        if left <= 1e-9 * b2:
-            return b2, float(squares @ kappa ** np.arange(2, count)) / b2
+        left = abs(kappa) ** count * max(0.0, 1 - float(squares.sum()) / b2)
+        if left <= accuracy:
+            seen = float(squares @ kappa ** np.arange(2, count)) / b2
+            return b2, seen + (left / 2 if kappa > 0 else 0.0)
     raise ConvergenceError(
-        f"corr(N_ij, N_ji) is known to {left / b2:.1e} only: f = {f} has slow Hermite coefficients "
-        f"and kappa = {kappa} is nearly 1; pass W as LowRankWeights(..., p=inf) if that is what it is"
+        f"corr(N_ij, N_ji) is known to {left:.1e} only: the Hermite coefficients of {f} fall "
+        f"slowly and kappa = {kappa} is near 1; a W that is alpha I plus low rank has its limit, "
+        "kappa = 1, as LowRankWeights(..., p=inf)"
     )
 
 
