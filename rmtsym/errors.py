@@ -39,6 +39,10 @@ class BranchError(ConvergenceError):
     """The equations are solved, but not on the physical branch."""
 
 
+class BudgetError(RmtsymError):
+    """A computation with a limit of time was stopped before it ended; nothing is known."""
+
+
 class PrecisionError(RmtsymError):
     """The digits asked for cannot be given, usually because an input is not exact."""
 

@@ -8,7 +8,7 @@ B'*A'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import sympy as sp
 
@@ -23,6 +23,7 @@ from rmtsym.matrices import (
     Matrix,
     OffDiagonal,
     Product,
+    RowSoftmax,
     Scaled,
     Sum,
     Trace,
@@ -55,7 +56,9 @@ def rebuild(node: Matrix, children: tuple[Matrix, ...]) -> Matrix:
         case Inverse() | OffDiagonal() | Trace():
             return type(node)(children[0])
         case Entrywise():
-            return Entrywise(node.f, children[0])
+            return Entrywise(node.f, children[0], node.centred)
+        case RowSoftmax():
+            return RowSoftmax(node.beta, children[0])
         case D():
             return D(children[0], node.variable)
     raise TypeError(f"{type(node).__name__} has no children")
@@ -77,7 +80,9 @@ def transpose(node: Matrix) -> Matrix:
         case Scaled():
             return Scaled.of(node.coefficient, transpose(node.operand))
         case Entrywise():
-            return Entrywise(node.f, transpose(node.operand))
+            return Entrywise(node.f, transpose(node.operand), node.centred)
+        case RowSoftmax():
+            return Transpose(push_transposes(node))
         case Inverse() | OffDiagonal():
             return type(node)(transpose(node.operand))
     raise TypeError(f"no transpose of {type(node).__name__}")
@@ -144,8 +149,9 @@ def differentiate(node: Matrix, variable: sp.Symbol) -> Matrix | None:
         case D():
             inside = differentiate(node.operand, node.variable)
             return None if inside is None else differentiate(inside, variable)
-        case Entrywise():
-            if differentiate(node.operand, variable) is not None:
+        case Entrywise() | RowSoftmax():
+            scale = node.beta if isinstance(node, RowSoftmax) else sp.Integer(1)
+            if variable in scale.free_symbols or differentiate(node.operand, variable) is not None:
                 raise InputError(
                     f"got D in {variable}, which stands inside the nonlinearity {node}; "
                     "differentiate in a scalar outside it"
@@ -154,12 +160,23 @@ def differentiate(node: Matrix, variable: sp.Symbol) -> Matrix | None:
     return None
 
 
+def substitute(node: Matrix, values: Mapping[sp.Symbol, sp.Expr]) -> Matrix:
+    """The expression with values for symbols in its scalars; sizes and leaves stay."""
+    children = tuple(substitute(child, values) for child in node.children)
+    if isinstance(node, Scaled):
+        coefficient = node.coefficient.subs(dict(values), simultaneous=True)
+        return Scaled.of(coefficient, children[0])
+    return rebuild(node, children)
+
+
 def free_symbols(node: Matrix) -> set[sp.Symbol]:
     """The SymPy symbols in the scalars of the expression, sizes included."""
     found: set[sp.Symbol] = set()
     for part in walk(node):
         if isinstance(part, Scaled):
             found |= part.coefficient.free_symbols
+        elif isinstance(part, RowSoftmax):
+            found |= part.beta.free_symbols
         for size in part.shape:
             found |= size.free_symbols
     return found
