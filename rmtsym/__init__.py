@@ -17,6 +17,7 @@ powers of the sizes are written out. ``a_k = E f(xi) He_k(xi) / sqrt(k!)``, ``nu
 0.187
 """
 
+from rmtsym.agreement import Verdict, verify
 from rmtsym.compilation import compile_system
 from rmtsym.dyson import derive, fixed_point
 from rmtsym.errors import (
@@ -48,7 +49,7 @@ from rmtsym.matrices import (
     inner,
 )
 from rmtsym.models import MODELS
-from rmtsym.models.attention import attention_error
+from rmtsym.models.attention import attention_error, verify_attention
 from rmtsym.models.regression import regression_error
 from rmtsym.nonlinearity import CATALOGUE, Nonlinearity
 from rmtsym.pencil import build
@@ -83,6 +84,7 @@ __all__ = [
     "Trace",
     "UnsupportedError",
     "Vector",
+    "Verdict",
     "Wigner",
     "attention_error",
     "build",
@@ -97,4 +99,6 @@ __all__ = [
     "regression_error",
     "simulate",
     "solve",
+    "verify",
+    "verify_attention",
 ]

@@ -35,7 +35,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from rmtsym.errors import InputError
 from rmtsym.sampling import Array
@@ -330,7 +330,7 @@ def extrapolate(
     freedom = max(1, len(bases) - needed)
     while True:
         value, error, first, _, chi2 = _solve(means, covariance, bases, order, size, used)
-        if stats.chi2.sf(chi2, freedom) > 0.05 or used >= 16 * scale or len(bases) == needed:
+        if special.chdtrc(freedom, chi2) > 0.05 or used >= 16 * scale or len(bases) == needed:
             break
         used *= 2
     rungs = tuple(
@@ -345,8 +345,8 @@ def _z(difference: float, extrapolation: Extrapolation) -> float:
     t = difference / extrapolation.standard_error
     if extrapolation.degrees > 2000:
         return float(t)
-    tail = stats.t.logsf(abs(t), extrapolation.degrees)
-    normal = -stats.norm.ppf(math.exp(tail)) if tail > -600 else abs(t)
+    tail = special.stdtr(extrapolation.degrees, -abs(t))
+    normal = -special.ndtri(tail) if tail > 0 else abs(t)
     return float(math.copysign(normal, t))
 
 
@@ -454,8 +454,8 @@ def judge(
 ) -> Verdict:
     """The verdict of one look that may spend the share ``spent`` of ``false_alarms``."""
     z = _z(theory - extrapolation.value, extrapolation)
-    threshold = float(stats.norm.isf(false_alarms * spent / 2))
-    quantile = float(stats.t.isf(false_alarms * spent / 2, extrapolation.degrees))
+    threshold = float(-special.ndtri(false_alarms * spent / 2))
+    quantile = float(-special.stdtrit(extrapolation.degrees, false_alarms * spent / 2))
     reach = (quantile + POWER) * extrapolation.standard_error
     power = reach / abs(theory) if theory != 0 else reach
     return Verdict(

@@ -17,12 +17,14 @@ Attention versus Linear Regression*, arXiv 2506.18656, Theorem 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from rmtsym.agreement import Verdict, verify
 from rmtsym.digits import Digits
 from rmtsym.errors import InputError
 from rmtsym.matrices import (
@@ -158,3 +160,64 @@ def attention_error(
     return attention_solution(
         f, ratio=ratio, gamma=gamma, mu=mu, w_k=w_k, w_q=w_q, digits=digits
     ).value
+
+
+def verify_attention(
+    f: Any,
+    *,
+    ratio: Any,
+    gamma: Any,
+    mu: Any = None,
+    w_k: Any = None,
+    w_q: Any = None,
+    sizes: Sequence[int] | None = None,
+    repetitions: int | None = None,
+    seed: int = 0,
+    theory: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Verdict:
+    """Judge the theory by direct simulation of the same expression on a ladder of sizes.
+
+    Parameters as in :func:`attention_error` (one point). ``sizes`` lists the numbers of tokens n
+    (p = ratio n, rounded); ``theory`` replaces the limit to be judged; ``options`` go to
+    :func:`rmtsym.agreement.verify`.
+
+    >>> verdict = verify_attention("tanh(t)", ratio=1, gamma=1, sizes=[60, 120], repetitions=20)
+    >>> verdict.agrees
+    True
+    """
+    from rmtsym.models import attention as here
+
+    chosen = read_nonlinearity(f)
+    rows = coordinates({"mu": mu, "w_k": w_k, "w_q": w_q})
+    c, penalty = positive("ratio", ratio, "p/n"), positive("gamma", gamma, "the ridge penalty")
+    if not isinstance(c, sp.Basic) or not isinstance(penalty, sp.Basic):
+        raise InputError("got several values of ratio or gamma; verify one point at a time")
+    if theory is None:
+        theory = attention_error(
+            chosen, ratio=c, gamma=penalty, mu=rows["mu"], w_k=rows["w_k"], w_q=rows["w_q"]
+        )
+    ladder: dict[str, Any] = {"ratios": {n: 1, p: c}}
+    if sizes is not None:
+        if len(sizes) < 2 or any(isinstance(m, bool) or m < 20 for m in sizes):
+            raise InputError(
+                f"got sizes {list(sizes)}; a ladder has at least two sizes of at least 20 tokens"
+            )
+        ladder = {"sizes": [{n: int(m), p: max(2, round(float(c) * m))} for m in sizes]}
+    return verify(
+        here.ERROR,
+        theory,
+        **ladder,
+        repetitions=repetitions,
+        values={here.gamma: float(penalty)},
+        vectors={
+            here.mu: [float(x) for x in rows["mu"]],
+            here.w_k: [float(x) for x in rows["w_k"]],
+            here.w_q: [float(x) for x in rows["w_q"]],
+        },
+        nonlinearities={here.f: chosen},
+        seed=seed,
+        progress=progress,
+        **options,
+    )
