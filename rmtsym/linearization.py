@@ -8,6 +8,18 @@ where ``N`` is Gaussian and independent of everything else: symmetric (GOE) when
 matrix ``Z^T M Z`` off its diagonal, with iid entries when ``A`` is a product of independent
 factors. Low-rank terms of ``A`` are carried by the linear part. At ``tau = 1``, ``a = a_1``.
 
+Spikes along the vector of ones 1 are written out where an expression can see it (labels of mean
+other than 0, class indicators, ``Ones``). For ``A = Z^T M`` with columns ``z_i`` of length d,
+
+    f(A)  gains  a_2 sqrt((kappa - 1) / (2 d)) (phi 1^T + 1 phi^T),     phi_i ~ |z_i|^2 / d - 1,
+
+``kappa = E z^4``, phi of squared length n in an independent direction (symmetric laws).
+``E f != 0`` is a spike of infinite strength, ``1 (0)^{-1} 1^T``: 1 is then projected out. The exact
+row softmax is ``g(A)`` with ``a_k = beta^k / sqrt(k!)``, k >= 1, centred in its rows, and such a
+spike:
+
+    n softmax(beta A)  ~  g(A) (I - 1 1^T / n) + 1 (0)^{-1} 1^T.
+
 Source: X. Cheng and A. Singer, Random Matrices: Theory Appl. 2 (2013); J. Pennington and
 P. Worah, NeurIPS 2017; Z. Liao et al., arXiv 2506.18656, Section 3.
 
@@ -35,9 +47,14 @@ from rmtsym.matrices import (
     Entrywise,
     Gaussian,
     Identity,
+    Independent,
+    Indicator,
+    Labels,
     Matrix,
     OffDiagonal,
+    Ones,
     Product,
+    RowSoftmax,
     Scaled,
     Sum,
     Transpose,
@@ -55,7 +72,7 @@ class HermiteSymbol:
     """A symbol of the Gaussian equivalent and what it stands for.
 
     ``moment = "slope"``: E[xi f(tau xi)] / tau; ``"product"``: E[f(tau xi) g(tau xi)], which is
-    nu when ``f`` and ``g`` are one.
+    nu when ``f`` and ``g`` are one; ``"mean"`` and ``"second"``: a_0 and a_2 of f(tau t).
     """
 
     symbol: sp.Symbol
@@ -75,9 +92,44 @@ class HermiteSymbol:
                 )
         if tau != 1:
             f, g = f.scaled(tau), g.scaled(tau)
+        if self.moment in ("mean", "second"):
+            return f.coefficient(0 if self.moment == "mean" else 2, digits=digits)
         if self.moment == "slope":
             return f.coefficient(1, digits=digits) / (1 if tau == 1 else sp.sympify(tau))
         return f.nu(digits=digits) if f == g else f.product_moment(g, digits=digits)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """``exp(beta t - beta^2 tau^2 / 2) - 1``, the centred exponential behind a softmax."""
+
+    beta: sp.Expr
+    tau: sp.Expr
+
+    name = "softmax"
+
+    @property
+    def scale(self) -> sp.Expr:
+        return self.beta * self.tau
+
+    def moment(self, moment: str, other: Exponential) -> sp.Expr:
+        """The moments of :class:`HermiteSymbol` in closed form."""
+        match moment:
+            case "slope":
+                return self.beta
+            case "second":
+                return self.scale**2 / sp.sqrt(2)
+        return sp.exp(self.scale * other.scale) - 1
+
+    def nonlinearity(self) -> Any:
+        from rmtsym.nonlinearity import Nonlinearity, t
+
+        if self.scale.free_symbols or self.tau.free_symbols:
+            raise UnsupportedError(
+                f"got a softmax at beta = {self.beta} beside another nonlinearity on the same "
+                "scores; give beta as a number there"
+            )
+        return Nonlinearity(sp.exp(self.beta * t - self.scale**2 / 2) - 1)
 
 
 @dataclass(frozen=True)
@@ -228,8 +280,11 @@ class _Linearizer:
         self.symbols: dict[tuple[Any, ...], HermiteSymbol] = {}
         self.noises: dict[tuple[Any, ...], tuple[Matrix, Any, _Leading]] = {}
         self.labels: dict[Any, str] = {}
+        self.means: dict[Any, sp.Expr] = {}
+        self.sees_ones = False
 
     def run(self, expression: Matrix) -> GaussianEquivalent:
+        self.sees_ones = any(map(_sees_ones, walk(expression)))
         rewritten = self.rewrite(push_transposes(expression))
         covariance = []
         parts = list(self.noises.values())
@@ -241,6 +296,7 @@ class _Linearizer:
                         - self.symbol("slope", f, f, lead.tau)
                         * self.symbol("slope", g, g, lead.tau)
                         * lead.tau**2
+                        - self.means.get(f, sp.Integer(0)) * self.means.get(g, sp.Integer(0))
                     )
                     covariance.append((one, other, sp.expand(value)))
                 elif _base(lead.word) & _base(partner.word) and _same_randomness(lead, partner):
@@ -255,6 +311,10 @@ class _Linearizer:
             return self.off_diagonal(node.operand)
         if isinstance(node, Entrywise):
             return self.entrywise(node, keep_diagonal=True)
+        if isinstance(node, RowSoftmax):
+            return self.softmax(node)
+        if isinstance(node, Transpose) and isinstance(node.operand, RowSoftmax):
+            return transpose(self.softmax(node.operand))
         return rebuild(node, tuple(map(self.rewrite, node.children)))
 
     def off_diagonal(self, node: Matrix) -> Matrix:
@@ -264,6 +324,8 @@ class _Linearizer:
             return rebuild(node, tuple(map(self.off_diagonal, node.children)))
         if isinstance(node, OffDiagonal):
             return self.off_diagonal(node.operand)
+        if isinstance(node, RowSoftmax):
+            return self.softmax(node)
         removed: sp.Expr = sp.Integer(0)
         for coefficient, word in expand(node):
             if any(isinstance(leaf(factor), Vector) for factor in word):
@@ -281,6 +343,36 @@ class _Linearizer:
         argument = node.operand
         if isinstance(argument, OffDiagonal):
             argument, keep_diagonal = argument.operand, False
+        lead = self.read(argument)
+        if lead.diagonal != 0 and keep_diagonal:
+            raise UnsupportedError(
+                f"got {node} with its diagonal, whose entries grow like the square root of the "
+                "size; write OffDiagonal(Entrywise(f, A)), the kernel without its diagonal"
+            )
+        if node.centred and getattr(node.f, "is_centred", True) is False:
+            raise UnsupportedError(
+                f"got {node.label} with E f(xi) != 0 (a spike along the ones vector that grows "
+                "without bound); pass f.centred(), or write Entrywise(f, A, centred=False)"
+            )
+        equivalent = self.equivalent(node, argument, lead)
+        if node.centred:
+            return equivalent
+        self.means[node.f] = self.symbol("mean", node.f, node.f, lead.tau)
+        return equivalent + _infinite(*node.shape)
+
+    def softmax(self, node: RowSoftmax) -> Matrix:
+        argument = node.operand
+        if isinstance(argument, OffDiagonal):
+            argument = argument.operand
+        lead = self.read(argument)
+        g = Entrywise(Exponential(node.beta, lead.tau), argument)
+        size = node.shape[0]
+        centring = Identity(size) - Ones(size) * Ones(size).T / size
+        centred = self.equivalent(g, argument, lead) * centring
+        return Scaled.of(1 / size, centred + _infinite(size, size))
+
+    def read(self, argument: Matrix) -> _Leading:
+        """The leading part of the argument of a nonlinearity; all else must be of low rank."""
         words = expand(argument)
         full = [
             (c, word)
@@ -289,21 +381,33 @@ class _Linearizer:
         ]
         lead = _read_leading(argument, full)
         self.check_low_rank(argument, words)
-        if lead.diagonal != 0 and keep_diagonal:
-            raise UnsupportedError(
-                f"got {node} with its diagonal, whose entries grow like the square root of the "
-                "size; write OffDiagonal(Entrywise(f, A)), the kernel without its diagonal"
-            )
-        if getattr(node.f, "is_centred", True) is False:
-            raise UnsupportedError(
-                f"got {node.label} with E f(xi) != 0 (a spike along the ones vector that grows "
-                "without bound); pass f.centred()"
-            )
+        return lead
+
+    def equivalent(self, node: Entrywise, argument: Matrix, lead: _Leading) -> Matrix:
+        """Linear part, noise and spikes of a centred f."""
         slope = self.symbol("slope", node.f, node.f, lead.tau)
         linear: Matrix = slope * argument
         if lead.diagonal != 0:
             linear = linear + (-slope * lead.diagonal) * Identity(node.shape[0])
-        return self.noise(node, lead) + linear
+        return Sum.of(self.noise(node, lead), linear, *self.spikes(node, lead))
+
+    def spikes(self, node: Entrywise, lead: _Leading) -> list[Matrix]:
+        """``a_2`` and the lengths of the tokens, where the vector of ones is seen."""
+        if not self.sees_ones or len(lead.word) == 1 or getattr(node.f, "parity", None) == -1:
+            return []
+        if len(lead.word) > 2:
+            raise UnsupportedError(
+                f"got {'*'.join(map(str, lead.word))} inside Entrywise beside labels of mean other "
+                "than 0: with a matrix in the middle the spikes of a_2 are not covered"
+            )
+        first, last = lead.word
+        size = first.shape[1]
+        second = self.symbol("second", node.f, node.f, lead.tau)
+        rows, columns = (Ones(length) for length in node.shape)
+        return [
+            second * _fluctuation(first) / sp.sqrt(size) * (_direction(first) * columns.T),
+            second * _fluctuation(last) / sp.sqrt(size) * (rows * _direction(transpose(last)).T),
+        ]
 
     def check_low_rank(self, argument: Matrix, words: Any) -> None:
         """Low-rank terms must be of operator norm sqrt(n), as the leading term is."""
@@ -349,21 +453,47 @@ class _Linearizer:
             self.labels[node.f] = name
         return self.labels[node.f]
 
-    def symbol(self, moment: str, f: Any, g: Any, tau: sp.Expr) -> sp.Symbol:
+    def symbol(self, moment: str, f: Any, g: Any, tau: sp.Expr) -> sp.Expr:
+        if isinstance(f, Exponential) and isinstance(g, Exponential):
+            return f.moment(moment, g)
+        f, g = (x.nonlinearity() if isinstance(x, Exponential) else x for x in (f, g))
         key = (moment, f, g, tau)
         mirrored = (moment, g, f, tau)
         if mirrored in self.symbols:
             return self.symbols[mirrored].symbol
         if key not in self.symbols:
-            stem = "a_1" if moment == "slope" else "nu"
+            stem = {"slope": "a_1", "mean": "a_0", "second": "a_2"}.get(moment, "nu")
             taken = {entry.symbol.name for entry in self.symbols.values()}
             if stem in taken or (f != g):
                 stem = "_".join([stem, *dict.fromkeys(self.labels.get(x, str(x)) for x in (f, g))])
             if stem in taken:
                 stem = next(f"{stem}_{k}" for k in range(2, 1000) if f"{stem}_{k}" not in taken)
-            assumption = {"real": True} if moment == "slope" or f != g else {"nonnegative": True}
+            energy = moment == "product" and f == g
+            assumption = {"nonnegative": True} if energy else {"real": True}
             self.symbols[key] = HermiteSymbol(sp.Symbol(stem, **assumption), moment, f, g, tau)
         return self.symbols[key].symbol
+
+
+def _sees_ones(node: Matrix) -> bool:
+    return isinstance(node, (Ones, Indicator)) or (isinstance(node, Labels) and node.mean != 0)
+
+
+def _infinite(rows: sp.Expr, columns: sp.Expr) -> Matrix:
+    """``s 1 1^T`` in the limit of s -> infinity, as ``1 (1/s)^{-1} 1^T``."""
+    unbounded = Scaled.of(sp.Integer(0), Identity(1)).inverse()
+    return Scaled.of(1 / sp.sqrt(rows), Ones(rows) * unbounded * Ones(columns).T)
+
+
+def _fluctuation(factor: Matrix) -> sp.Expr:
+    """``sqrt((kappa - 1) / 2)`` of the entries of a random factor."""
+    kurtosis = getattr(leaf(factor), "kurtosis", sp.Integer(3))
+    return sp.sqrt((kurtosis - 1) / 2)
+
+
+def _direction(factor: Matrix) -> Independent:
+    """The fluctuation of the squared lengths of the rows of a factor, as a direction."""
+    mark = "" if isinstance(factor, Transpose) else "'"
+    return Independent(f"phi_{leaf(factor)}{mark}", factor.shape[0])
 
 
 def _base(word: Word) -> set[Matrix]:
@@ -431,6 +561,7 @@ def linearize(expression: Matrix) -> GaussianEquivalent:
     full-rank terms, a Gram matrix with its diagonal, a nonlinearity of a nonlinearity, f not
     centred.
     """
-    if not any(isinstance(node, (Entrywise, OffDiagonal)) for node in walk(expression)):
+    kinds = (Entrywise, OffDiagonal, RowSoftmax)
+    if not any(isinstance(node, kinds) for node in walk(expression)):
         return GaussianEquivalent(push_transposes(expression))
     return _Linearizer().run(expression)

@@ -34,16 +34,21 @@ __all__ = [
     "Entrywise",
     "Gaussian",
     "Identity",
+    "Iid",
+    "Independent",
+    "Indicator",
     "Labels",
     "Matrix",
     "OffDiagonal",
     "Ones",
+    "RowSoftmax",
     "SpectralLaw",
     "Trace",
     "Vector",
     "Wigner",
     "dimensions",
     "from_sympy",
+    "indicators",
     "inner",
 ]
 
@@ -227,6 +232,25 @@ class Gaussian(Matrix):
 
 
 @dataclass(frozen=True)
+class Iid(Gaussian):
+    """Rectangular matrix of iid entries of mean 0, variance 1 and ``E z^4 = kurtosis``.
+
+    Limits see no more of the law, and see ``kurtosis`` only where the vector of ones matters
+    (labels of mean other than 0) and a nonlinearity has ``a_2 != 0``.
+    """
+
+    kurtosis: Scalar = field(default_factory=lambda: sp.Integer(3))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "kurtosis", scalar(self.kurtosis))
+        _require(
+            not self.kurtosis.is_number or bool(self.kurtosis >= 1),
+            f"got the kurtosis {self.kurtosis}; E z^4 >= (E z^2)^2 = 1 for every law",
+        )
+
+
+@dataclass(frozen=True)
 class Wigner(Matrix):
     """GOE matrix: symmetric Gaussian, variance 1 off the diagonal and 2 on it."""
 
@@ -302,6 +326,59 @@ class Ones(Vector):
         object.__setattr__(self, "norm2", self.size)
 
 
+@dataclass(frozen=True)
+class Independent(Vector):
+    """A vector of squared length ``size`` in a direction independent of all other vectors."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "norm2", self.size)
+
+
+@dataclass(frozen=True)
+class Indicator(Vector):
+    """Indicator of a class: 1 on a share of the entries, 0 elsewhere; made by :func:`indicators`.
+
+    Classes of one size are disjoint: the entries from ``start`` on, in units of ``size``, after
+    one permutation for all.
+    """
+
+    share: Scalar = ONE
+    start: Scalar = ZERO
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "share", scalar(self.share))
+        object.__setattr__(self, "start", scalar(self.start))
+        object.__setattr__(self, "norm2", self.share * self.size)
+
+
+def indicators(names: str, size: Any, shares: Any) -> tuple[Indicator, ...]:
+    """Indicators of disjoint classes; ``shares`` are positive and sum to 1.
+
+    >>> n, p = dimensions("n p")
+    >>> one, two = indicators("j_1 j_2", n, [sp.Rational(1, 3), sp.Rational(2, 3)])
+    >>> inner(one, one), inner(one, two), inner(two, Ones(n))
+    (n/3, 0, 2*n/3)
+    """
+    given = [scalar(share) for share in shares]
+    listed = names.split()
+    _require(
+        len(listed) == len(given) > 0,
+        f"got {len(listed)} names and {len(given)} shares; give one share per class",
+    )
+    total = sum(given, ZERO)
+    _require(
+        not total.is_number or (total == 1 and all(share > 0 for share in given)),
+        f"got the shares {', '.join(map(str, given))}; they must be positive and sum to 1",
+    )
+    starts = [sum(given[:k], ZERO) for k in range(len(given))]
+    return tuple(
+        Indicator(name, size, share=share, start=start)
+        for name, share, start in zip(listed, given, starts, strict=True)
+    )
+
+
 def inner(u: Vector, v: Vector) -> Scalar:
     """The inner product ``u . v`` as a scalar: a symbol unless a length or a rule gives it.
 
@@ -320,6 +397,12 @@ def inner(u: Vector, v: Vector) -> Scalar:
     for a, b in ((u, v), (v, u)):
         if isinstance(a, Labels) and isinstance(b, Ones):
             return a.mean * a.size
+        if isinstance(a, Indicator) and isinstance(b, Ones):
+            return a.share * a.size
+        if isinstance(a, Independent) and u != v:
+            return ZERO
+        if isinstance(a, Indicator) and isinstance(b, Indicator) and u != v:
+            return ZERO
     first, second = sorted((u.name, v.name))
     if u == v:
         return cast(Scalar, sp.Symbol(f"{first}.{second}", nonnegative=True))
@@ -608,11 +691,13 @@ class Entrywise(Matrix):
     """``f`` applied to every entry of ``operand``.
 
     ``f`` is a :class:`~rmtsym.nonlinearity.Nonlinearity`, or a SymPy symbol that stands for a
-    centred nonlinearity not chosen yet (its coefficients then stay symbols).
+    nonlinearity not chosen yet (its coefficients then stay symbols). ``centred=False`` says that
+    ``E f(xi)`` is not zero: a spike along the vector of ones that grows without bound.
     """
 
     f: Any
     operand: Matrix
+    centred: bool = True
 
     @property
     def shape(self) -> tuple[Scalar, Scalar]:
@@ -631,6 +716,41 @@ class Entrywise(Matrix):
 
     def _latex(self) -> str:
         return rf"\operatorname{{{self.label}}}\left({self.operand._latex()}\right)"
+
+
+@dataclass(frozen=True)
+class RowSoftmax(Matrix):
+    """Softmax of every row of ``beta * operand``, the diagonal masked.
+
+    ``exp(beta A_ij) / sum_{k != i} exp(beta A_ik)`` off the diagonal, 0 on it.
+    """
+
+    beta: Scalar
+    operand: Matrix
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", scalar(self.beta))
+        rows, columns = self.operand.shape
+        _require(
+            rows == columns,
+            f"got RowSoftmax of a matrix of shape {self.operand.shape}; it masks the diagonal, "
+            "and must be square",
+        )
+
+    @property
+    def shape(self) -> tuple[Scalar, Scalar]:
+        return self.operand.shape
+
+    @property
+    def children(self) -> tuple[Matrix, ...]:
+        return (self.operand,)
+
+    def __str__(self) -> str:
+        return f"softmax({Scaled.of(self.beta, self.operand)})"
+
+    def _latex(self) -> str:
+        argument = Scaled.of(self.beta, self.operand)._latex()
+        return rf"\operatorname{{softmax}}\left({argument}\right)"
 
 
 @dataclass(frozen=True)

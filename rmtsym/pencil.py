@@ -343,8 +343,9 @@ class _Builder:
         image = self.apply(
             node.operand, _Form.of(form.size, {(None, (), new): sp.Integer(1)}, sp.Integer(0))
         )
-        if not image.terms:
+        if not image.terms and form.size != ONE:
             raise InputError(f"got the inverse of {node.operand}, which is zero")
+        # 1/0, a spike of infinite strength: the row reads 0 = form.
         self.write(new, image, 1)
         self.write(new, form, -1)
         return _Form.of(form.size, {(None, (), new): sp.Integer(1)}, form.degree - image.degree)
