@@ -37,7 +37,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import scipy.linalg as sl
 import sympy as sp
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from rmtsym.errors import InputError, SimulationError
 from rmtsym.matrices import (
@@ -50,6 +50,7 @@ from rmtsym.matrices import (
     Matrix,
     OffDiagonal,
     Product,
+    RowSoftmax,
     Scaled,
     Sum,
     Trace,
@@ -59,6 +60,7 @@ from rmtsym.matrices import (
 )
 from rmtsym.rewriting import differentiate, is_symmetric, rebuild
 from rmtsym.sampling import Array, mirror
+from rmtsym.unlocked import syrk, sytrd
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 NARROW = 8
@@ -172,6 +174,16 @@ class ClearDiagonal:
 
 
 @dataclass(frozen=True)
+class Softmax:
+    """Softmax of every row of ``operand``, the diagonal masked."""
+
+    operand: Term
+
+    def __str__(self) -> str:
+        return f"row softmax of {self.operand} off the diagonal"
+
+
+@dataclass(frozen=True)
 class Factor:
     """A factorisation of ``A + shift * I``: cholesky, lu, tridiagonal or small."""
 
@@ -226,6 +238,7 @@ Step: TypeAlias = (
     | Mirror
     | Apply
     | ClearDiagonal
+    | Softmax
     | Factor
     | Solve
     | InverseTrace
@@ -243,7 +256,7 @@ def _terms(step: Step) -> Iterator[Term]:
         case Multiply():
             yield step.left
             yield step.right
-        case Gram():
+        case Gram() | Softmax():
             yield step.operand
         case Scale():
             yield Term(ONE, step.diagonal)
@@ -342,6 +355,12 @@ class _Memory:
                 self.last[term.step] = index
         for term in program.results:
             self.last[term.step] = len(program.steps)
+        self.kept = {
+            term.step
+            for index, step in enumerate(program.steps)
+            for term in _terms(step)
+            if program.depends[index] and not program.depends[term.step]
+        }
         self.index, self.final = 0, True
 
     def execute(self, index: int, step: Step, load: Callable[[Matrix], Array], final: bool) -> None:
@@ -352,24 +371,19 @@ class _Memory:
                 self.arrays.pop(used, None)
 
     def _disposable(self, used: int) -> bool:
-        depends = self.program.depends
-        return self.final or depends[used] or not depends[self.index]
+        return self.final or used not in self.kept
 
     def _spent(self, used: int) -> bool:
         return self.last[used] == self.index and self._disposable(used)
 
     def _own(self, used: int) -> Array:
         """The array to be overwritten: itself at its last use, else a copy."""
-        array = self.arrays[used]
+        array: Array = self.arrays[used]
         return array if self._spent(used) else array.copy(order="K")
 
     def _view(self, term: Term) -> Array:
         array = self.arrays[term.step]
-        return cast(Array, np.swapaxes(array, -1, -2)) if term.transposed else array
-
-    def _value(self, term: Term) -> Array:
-        view = self._view(term)
-        return view if term.coefficient == 1 else self.scalar(term.coefficient) * view
+        return np.asarray(np.swapaxes(array, -1, -2) if term.transposed else array)
 
     def _compute(self, step: Step) -> Any:
         match step:
@@ -392,6 +406,9 @@ class _Memory:
                 index = np.arange(array.shape[-1])
                 array[..., index, index] = 0
                 return array
+            case Softmax():
+                scaled = self.scalar(step.operand.coefficient) * self._view(step.operand)
+                return _row_softmax(scaled)
             case Factor():
                 return _factor(step.method, self._own(step.step), self.scalar(step.shift))
             case Solve():
@@ -456,7 +473,7 @@ class _Memory:
         coefficient = self.scalar(step.coefficient)
         if np.ndim(array) > 2 or np.ndim(coefficient) > 0:
             return np.asarray(step.f(coefficient * array))
-        out = array if self._spent(step.step) else np.empty_like(array)
+        out: Array = array if self._spent(step.step) else np.empty_like(array)
         source, target = (array.T, out.T) if not array.flags.c_contiguous else (array, out)
         for rows in _blocks(target):
             block = target[rows]
@@ -493,15 +510,24 @@ def _product(left: Array, right: Array) -> Array:
         return flat.reshape(-1, count, columns).transpose(1, 0, 2)
     if left.ndim == 3 and right.ndim == 2 and min(right.shape) > 1:
         return np.swapaxes(_product(right.T, np.swapaxes(left, 1, 2)), 1, 2)
-    return cast(Array, left @ right)
+    return np.asarray(left @ right)
 
 
 def _gram(operand: Array) -> Array:
     """Lower triangle of ``operand' operand``; the other triangle holds zeros."""
-    (syrk,) = blas.get_blas_funcs(("syrk",), (operand,))
     if operand.flags.f_contiguous:
-        return cast(Array, syrk(1.0, operand, trans=1, lower=1))
-    return cast(Array, syrk(1.0, np.ascontiguousarray(operand).T, trans=0, lower=1))
+        return syrk(operand, True)
+    return syrk(np.ascontiguousarray(operand).T, False)
+
+
+def _row_softmax(scores: Array) -> Array:
+    """In place; each row's maximum is subtracted first, so that nothing overflows."""
+    index = np.arange(scores.shape[-1])
+    scores[..., index, index] = -np.inf
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
+    return scores
 
 
 class _Cholesky:
@@ -563,11 +589,8 @@ class _Tridiagonal:
     def __init__(self, array: Array, shift: Any) -> None:
         array = array if array.flags.f_contiguous else array.T
         self.shifts = np.atleast_1d(np.asarray(shift, array.dtype).reshape(-1))
-        sytrd, sytrd_lwork, self.ormqr = lapack.get_lapack_funcs(
-            ("sytrd", "sytrd_lwork", "ormqr"), (array,)
-        )
-        work = int(sytrd_lwork(len(array), lower=1)[0])
-        reflectors, self.d, self.e, self.tau, _ = sytrd(array, lower=1, lwork=work, overwrite_a=1)
+        (self.ormqr,) = lapack.get_lapack_funcs(("ormqr",), (array,))
+        reflectors, self.d, self.e, self.tau = sytrd(array)
         self.reflectors = np.asfortranarray(reflectors[1:, :-1])
 
     def _rotate(self, columns: Array, trans: str) -> Array:
@@ -752,6 +775,10 @@ class _Compiler:
                     self.symmetric[inside.step],
                 )
                 return Term(ONE, step, inside.transposed)
+            case RowSoftmax():
+                inside = self.full(self.value(node.operand))
+                operand = Term(node.beta * inside.coefficient, inside.step, inside.transposed)
+                return Term(ONE, self.emit(Softmax(operand), shape))
             case OffDiagonal():
                 inside = self.full(self.value(node.operand))
                 step = self.emit(

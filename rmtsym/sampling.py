@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from rmtsym.errors import InputError
 from rmtsym.matrices import (
     Deterministic,
     Gaussian,
+    Indicator,
     Labels,
     Matrix,
     Ones,
@@ -157,40 +159,86 @@ class Recipe:
     means: tuple[tuple[Matrix, float], ...]
     noise: Noise
     dtype: str = "float64"
+    shares: tuple[tuple[Matrix, tuple[float, float]], ...] = ()
 
-    def draw(self, leaf: Matrix, seed: np.random.SeedSequence) -> Array:
-        """The leaf in the sample of this seed; the same leaf and seed give the same array."""
-        position = self.leaves.index(leaf)
-        rows, columns = self.shapes[position]
-        dtype = np.dtype(self.dtype)
-        coordinates = dict(self.coordinates)
-        if leaf in coordinates:
-            rank = max(len(c) for v, c in self.coordinates if v.shape == leaf.shape)
-            number = sorted({str(v.shape[0]) for v in coordinates}).index(str(leaf.shape[0]))
+    @cached_property
+    def _positions(self) -> dict[Matrix, int]:
+        return {leaf: position for position, leaf in enumerate(self.leaves)}
+
+    @cached_property
+    def _spaces(self) -> tuple[tuple[int, int, tuple[Matrix, ...], Array], ...]:
+        """For each space: rows, number, vectors, their coordinates as columns."""
+        spaces: dict[str, list[tuple[Matrix, tuple[float, ...]]]] = {}
+        for vector, row in self.coordinates:
+            spaces.setdefault(str(vector.shape[0]), []).append((vector, row))
+        result = []
+        for number, space in enumerate(sorted(spaces)):
+            vectors = tuple(vector for vector, _ in spaces[space])
+            columns = np.array([row for _, row in spaces[space]]).T
+            rows = self.shapes[self._positions[vectors[0]]][0]
+            result.append((rows, number, vectors, columns))
+        return tuple(result)
+
+    def draws(self, seed: np.random.SeedSequence) -> Draws:
+        """One sample of all leaves."""
+        return Draws(self, seed)
+
+
+class Draws:
+    """One sample: ``draws(leaf)`` is the leaf's array; the same leaf gives the same array."""
+
+    def __init__(self, recipe: Recipe, seed: np.random.SeedSequence) -> None:
+        self.recipe, self.seed = recipe, seed
+        self.vectors: dict[Matrix, Array] = {}
+        dtype = np.dtype(recipe.dtype)
+        for rows, number, vectors, columns in recipe._spaces:
             rng = np.random.default_rng(_child(seed, 1, number))
-            frame, _ = np.linalg.qr(rng.standard_normal((rows, rank)))
-            weights = np.asarray(coordinates[leaf])
-            column = frame[:, : len(weights)] @ weights
-            return cast(Array, column.astype(dtype).reshape(rows, 1))
-        rng = np.random.default_rng(_child(seed, 0, position))
+            frame, _ = np.linalg.qr(rng.standard_normal((rows, len(columns))))
+            arrays = (frame @ columns).astype(dtype)
+            for k, vector in enumerate(vectors):
+                self.vectors[vector] = np.ascontiguousarray(arrays[:, k : k + 1])
+
+    def __call__(self, leaf: Matrix) -> Array:
+        if leaf not in self.vectors:
+            array = self._draw(leaf)
+            if not isinstance(leaf, Vector):
+                return array
+            self.vectors[leaf] = array
+        return self.vectors[leaf]
+
+    def _draw(self, leaf: Matrix) -> Array:
+        recipe = self.recipe
+        position = recipe._positions[leaf]
+        rows, columns = recipe.shapes[position]
+        dtype = np.dtype(recipe.dtype)
+        rng = np.random.default_rng(_child(self.seed, 0, position))
         match leaf:
             case Ones():
                 return np.ones((rows, 1), dtype)
             case Labels():
-                mean = dict(self.means)[leaf]
-                positive = rows * (1 + mean) / 2
+                positive = rows * (1 + dict(recipe.means)[leaf]) / 2
                 count = int(np.floor(positive + rng.random()))
                 column = np.where(np.arange(rows) < count, 1, -1).astype(dtype)
                 return cast(Array, rng.permutation(column).reshape(rows, 1))
+            case Indicator():
+                return self._indicator(leaf, rows).astype(dtype)
             case Vector():
                 column = rng.standard_normal(rows)
-                column *= dict(self.lengths)[leaf] / np.linalg.norm(column)
+                column *= dict(recipe.lengths)[leaf] / np.linalg.norm(column)
                 return cast(Array, column.astype(dtype).reshape(rows, 1))
             case Wigner():
-                return _wigner(self.noise.draw(rng, (rows, rows), dtype))
+                return _wigner(recipe.noise.draw(rng, (rows, rows), dtype))
             case Deterministic():
                 return _eigenvalues(leaf, rows).astype(dtype)
-        return self.noise.draw(rng, (rows, columns), dtype)
+        return recipe.noise.draw(rng, (rows, columns), dtype)
+
+
+    def _indicator(self, leaf: Indicator, rows: int) -> Array:
+        """Ones between two rounded places of one permutation for all classes of a size."""
+        space = sum(ord(letter) << 8 * k for k, letter in enumerate(str(leaf.size)))
+        order = np.random.default_rng(_child(self.seed, 2, space)).permutation(rows)
+        start, stop = (round(rows * place) for place in dict(self.recipe.shares)[leaf])
+        return ((start <= order) & (order < stop)).astype(float).reshape(rows, 1)
 
 
 def _child(seed: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:

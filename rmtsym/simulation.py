@@ -20,7 +20,14 @@ import itertools
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -35,9 +42,9 @@ from threadpoolctl import ThreadpoolController
 from rmtsym import controls
 from rmtsym.errors import InputError, RmtsymError, SimulationError
 from rmtsym.evaluation import Program, compile_program
-from rmtsym.matrices import Gaussian, Labels, Matrix, Ones, Vector, Wigner
+from rmtsym.matrices import Gaussian, Iid, Indicator, Labels, Matrix, Ones, Vector, Wigner
 from rmtsym.rewriting import free_symbols
-from rmtsym.sampling import Array, Noise, NoiseLaw, Recipe, leaves, sample_seed
+from rmtsym.sampling import Array, Draws, Noise, NoiseLaw, Recipe, leaves, sample_seed
 
 __all__ = ["Estimate", "Model", "SimulationInterrupted", "sampled_model", "simulate"]
 
@@ -121,6 +128,7 @@ class Model:
         lines += [f"mean({vector}) = {number}" for vector, number in self.recipe.means]
         lines.append(f"noise: {self.recipe.noise}, {self.recipe.dtype}")
         lines.append(f"seed: {self.seed} {self.stream}")
+        lines.append(f"controls: {self.controlled}")
         return "\n".join(lines)
 
     @property
@@ -133,30 +141,34 @@ class Model:
         """Number of values in a sample, controls not counted."""
         return len(self.expressions) * self.program.count
 
+    def draws(self, number: int) -> Draws:
+        """The leaves of sample ``number``."""
+        seed = np.random.SeedSequence(self.seed, spawn_key=self.stream)
+        return self.recipe.draws(sample_seed(seed, number))
+
     def sample(self, number: int) -> Array:
         """Sample ``number`` as one row: the values, then the controls if asked for."""
-        seed = sample_seed(np.random.SeedSequence(self.seed, spawn_key=self.stream), number)
+        draws = self.draws(number)
         if not self.controlled:
-            return self.program.run(lambda leaf: self.recipe.draw(leaf, seed)).reshape(-1)
+            return self.program.run(draws).reshape(-1)
         row: dict[Matrix, Array] = {}
 
         def load(leaf: Matrix) -> Array:
-            array = self.recipe.draw(leaf, seed)
+            array = draws(leaf)
             if isinstance(leaf, (Gaussian, Wigner)):
-                row[leaf] = self._controls(leaf, array, seed)
+                row[leaf] = self._controls(leaf, array, draws)
             return array
 
         values = self.program.run(load).reshape(-1)
         return np.concatenate([values, *(row[leaf] for leaf in sorted(row, key=str))])
 
-    def _controls(self, leaf: Matrix, array: Array, seed: np.random.SeedSequence) -> Array:
-        recipe = self.recipe
-        vectors = [v for v in recipe.leaves if isinstance(v, Vector)]
+    def _controls(self, leaf: Matrix, array: Array, draws: Draws) -> Array:
+        vectors = [v for v in self.recipe.leaves if isinstance(v, Vector)]
 
         def directions(size: Any, rows: int) -> Array:
-            return controls.basis([recipe.draw(v, seed) for v in vectors if v.size == size], rows)
+            return controls.basis([draws(v) for v in vectors if v.size == size], rows)
 
-        gaussian = recipe.noise.name == "gaussian"
+        gaussian = self.recipe.noise.name == "gaussian"
         rows, columns = array.shape
         if isinstance(leaf, Wigner):
             return controls.of_wigner(array, directions(leaf.size, rows), gaussian)
@@ -278,6 +290,10 @@ def _symbols(expression: Matrix) -> set[Any]:
     for part in walk(expression):
         if isinstance(part, Labels):
             found |= part.mean.free_symbols
+        elif isinstance(part, Iid):
+            found |= part.kurtosis.free_symbols
+        elif isinstance(part, Indicator):
+            found |= part.share.free_symbols | part.start.free_symbols
     return found
 
 
@@ -309,19 +325,30 @@ def _recipe(
     noise: Noise,
     dtype: str,
 ) -> Recipe:
-    plain = [v for v in drawn if isinstance(v, Vector) and not isinstance(v, (Labels, Ones))]
+    given = (Labels, Ones, Indicator)
+    plain = [v for v in drawn if isinstance(v, Vector) and not isinstance(v, given)]
     chosen = _by_name(vectors, plain, "the vector")
     first = {symbol: value[0] for symbol, value in numbers.items()}
     shapes = tuple(
         (int(leaf.shape[0].subs(sizes)), int(leaf.shape[1].subs(sizes))) for leaf in drawn
     )
-    coordinates, lengths, means = [], [], []
+    coordinates, lengths, means, shares = [], [], [], []
     for leaf in drawn:
         if isinstance(leaf, Labels):
             mean = _float(f"the mean of {leaf}", leaf.mean.subs(first))
             if not -1 < mean < 1:
                 raise InputError(f"got labels of mean {mean:g}; it must lie between -1 and 1")
             means.append((leaf, mean))
+        elif isinstance(leaf, Indicator):
+            start, share = (float(x.subs(first)) for x in (leaf.start, leaf.share))
+            shares.append((leaf, (start, start + share)))
+        elif isinstance(leaf, Iid) and noise.kurtosis is not None:
+            kurtosis = float(leaf.kurtosis.subs(first))
+            if abs(kurtosis - noise.kurtosis) > 1e-9:
+                raise InputError(
+                    f"got {leaf} of kurtosis {kurtosis:g} and {noise} noise, of kurtosis "
+                    f"{noise.kurtosis:g}; give a law of this kurtosis as noise"
+                )
         elif leaf in chosen:
             row = np.atleast_1d(np.asarray(chosen[leaf], dtype=object)).reshape(-1)
             coordinates.append((leaf, tuple(_float(leaf, v) for v in row)))
@@ -343,7 +370,16 @@ def _recipe(
         rank, size = max(ranks.values()), int(space.subs(sizes))
         if rank > size:
             raise InputError(f"got vectors of {rank} coordinates in a space of size {size}")
-    return Recipe(drawn, shapes, tuple(coordinates), tuple(lengths), tuple(means), noise, dtype)
+    return Recipe(
+        drawn,
+        shapes,
+        tuple(coordinates),
+        tuple(lengths),
+        tuple(means),
+        noise,
+        dtype,
+        tuple(shares),
+    )
 
 
 # -- workers
@@ -368,10 +404,20 @@ def _unpack(payload: bytes) -> Model:
     return cast(Model, pickle.loads(payload))
 
 
-def _remote(payload: bytes, number: int, threads: int | None) -> Array:
-    """One sample in a worker process."""
+def _some(model: Model, numbers: Sequence[int]) -> list[tuple[int, Array]]:
+    return [(number, model.sample(number)) for number in numbers]
+
+
+def _remote(payload: bytes, numbers: Sequence[int], threads: int | None) -> list[tuple[int, Array]]:
+    """Samples in a worker process."""
     with _blas(threads):
-        return _unpack(payload).sample(number)
+        return _some(_unpack(payload), numbers)
+
+
+def _group(model: Model) -> int:
+    """Samples a task: about 20 ms of work, to spare the executor."""
+    largest = max((size for _, size in model.sizes), default=1)
+    return max(1, min(16, int(6e7 / (4 * largest**3 + 1e7))))
 
 
 def _pack(model: Model) -> bytes:
@@ -396,39 +442,41 @@ def _completed(
         for number in numbers:
             yield [(number, model.sample(number))]
         return
-    from concurrent.futures import ThreadPoolExecutor
+    local = isinstance(executor, ThreadPoolExecutor)
+    payload = b"" if local else _pack(model)
 
-    if isinstance(executor, ThreadPoolExecutor):
-        submit = lambda number: executor.submit(model.sample, number)  # noqa: E731
-    else:
-        payload = _pack(model)
-        submit = lambda number: executor.submit(_remote, payload, number, threads)  # noqa: E731
+    def submit(group: Sequence[int]) -> Future[list[tuple[int, Array]]]:
+        if local:
+            return executor.submit(_some, model, group)
+        return executor.submit(_remote, payload, group, threads)
+
     window = 4 * int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
-    queue = iter(numbers)
-    pending: dict[Future[Array], int] = {}
+    size = _group(model)
+    queue = iter([tuple(numbers[k : k + size]) for k in range(0, len(numbers), size)])
+    pending: set[Future[list[tuple[int, Array]]]] = set()
     try:
-        for number in itertools.islice(queue, window):
-            pending[submit(number)] = number
+        for group in itertools.islice(queue, window):
+            pending.add(submit(group))
         while pending:
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            batch, failure = [], None
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            batch: list[tuple[int, Array]] = []
+            failure = None
             for future in done:
-                number = pending.pop(future)
                 error = future.exception()
                 if error is None:
-                    batch.append((number, future.result()))
+                    batch.extend(future.result())
                 else:
                     failure = error
             if batch:
                 yield sorted(batch, key=lambda item: item[0])
             if failure is not None:
                 raise failure
-            for number in itertools.islice(queue, len(done)):
-                pending[submit(number)] = number
+            for group in itertools.islice(queue, len(done)):
+                pending.add(submit(group))
     finally:
         for future in pending:
             future.cancel()
-        if isinstance(executor, ThreadPoolExecutor):
+        if local:
             wait(pending)
 
 
@@ -554,7 +602,7 @@ def run(
         raise
     except RmtsymError:
         raise
-    except (pickle.PicklingError, AttributeError, MemoryError) as error:
+    except Exception as error:
         raise SimulationError(
             f"a sample failed after {len(done)} of {repetitions}: {type(error).__name__}: {error}",
             _estimate(model, done, shape),
