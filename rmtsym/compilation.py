@@ -632,13 +632,21 @@ class Point:
             return total, None
         return total, slopes[output.constant] + slopes[output.size] * value + size * slope
 
-    def _bilinear(
+    def spike_matrix(self, index: int, us: Sequence[Array]) -> Array:
+        """``(C - V G U, V G b - r)`` of bilinear limit ``index``: (..., k, k + 1)."""
+        output = self.compiled.outputs[index]
+        if isinstance(output, _Trace):
+            raise InputError(f"got limit {index}, a trace; only bilinear limits have spikes")
+        component = self.system.limits[index].component
+        g = self.inverses(component, us[component], full=True)
+        return self._spikes(output, component, g, None, None)[0]
+
+    def _spikes(
         self, output: _Bilinear, component: int, g: list[Array], dg: Any, slopes: Any
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Array, Array]:
         owner = self._owner(component)
-        k = output.count
-        small = self._zeros(k, k + 1)
-        dsmall = self._zeros(k, k + 1)
+        small = self._zeros(output.count, output.count + 1)
+        dsmall = self._zeros(output.count, output.count + 1)
         gram = {(i, j): c for i, j, c in output.gram}
         for row, column, c in output.corner:
             small[..., row, column] += self.coefficients[c]
@@ -658,6 +666,13 @@ class Point:
                     dsmall[..., row, column] -= (
                         slopes[c] * y * z + x * slopes[d] * z + x * y * slopes[e]
                     ) * entry + x * y * z * self._entry(owner, dg, unknown, source, word)
+        return small, dsmall
+
+    def _bilinear(
+        self, output: _Bilinear, component: int, g: list[Array], dg: Any, slopes: Any
+    ) -> tuple[Any, Any]:
+        k = output.count
+        small, dsmall = self._spikes(output, component, g, dg, slopes)
         solution = -solve_linear(small[..., :k], small[..., k:])[..., 0]
         total: Any = self.coefficients[output.constant]
         for index, c in output.readout:

@@ -106,7 +106,7 @@ def polynomial(
         sorted(parameters, key=str),
         solutions,
     )
-    answer = _in_a_process(task, budget)
+    answer = eliminate(*task) if len(equations) <= 3 else _in_a_process(task, budget)
     if answer is None:
         raise BudgetError(
             f"got no polynomial for {target} within {budget:g} seconds; give parameters exact "
@@ -207,7 +207,7 @@ def eliminate(
     parameters: Sequence[sp.Symbol],
     solutions: Sequence[Mapping[sp.Symbol, complex]],
 ) -> sp.Expr:
-    """Eliminate ``unknowns``; ``solutions`` hold all symbols' numbers, for the choice of factors."""
+    """Eliminate ``unknowns``; ``solutions`` are numbers of all symbols, to choose factors by."""
     roots = {s: sp.Symbol(f"_root_{s}", positive=True) for s in parameters}
     values = [{**s, **{r: complex(s[q]) ** 0.5 for q, r in roots.items()}} for s in solutions]
     current: list[sp.Expr] = []
