@@ -1,0 +1,97 @@
+"""sweep: labels, provenance, executors, files."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+from rmtsym.errors import InputError, SimulationError
+from rmtsym.models.attention import ERROR, attention_error
+from rmtsym.simulation import Estimate
+from rmtsym.sweep import sweep, write_sweep
+
+xarray = pytest.importorskip("xarray")
+
+
+def product(a, b, c=1.0):
+    return a * b * c
+
+
+def with_error(a):
+    return {"double": 2 * a, "drawn": Estimate.from_samples([a, a + 1.0, a + 2.0])}
+
+
+def fail(a):
+    if a == 2:
+        raise ValueError("two")
+    return a
+
+
+def test_grid_units_and_provenance():
+    table = sweep(product, {"a": [1, 2, 3], "b": [0.5, 4]}, fixed={"c": 10}, units={"a": "m"})
+    assert table["product"].dims == ("a", "b")
+    assert float(table["product"].sel(a=3, b=0.5)) == 15
+    assert table["a"].attrs["units"] == "m"
+    assert table["product"].attrs["units"] == "1"
+    assert table.attrs["fixed"] == "c = 10"
+    assert "version" in table.attrs
+
+
+def test_processes_give_the_same_table():
+    grid = {"gamma": [0.1, 1.0], "f": ["tanh(t)", "sign(t)"]}
+    fixed = {"ratio": "2/3", "mu": [1.5]}
+    serial = sweep(attention_error, grid, fixed=fixed, equations=ERROR)
+    with ProcessPoolExecutor(2) as pool:
+        parallel = sweep(attention_error, grid, fixed=fixed, equations=ERROR, executor=pool)
+    assert serial.identical(parallel)
+    assert len(serial.attrs["equations_hash"]) == 64
+    assert list(serial["f"].values) == ["tanh(t)", "sign(t)"]
+
+
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_files_return_what_was_written(tmp_path, ending):
+    if ending == "zarr":
+        pytest.importorskip("zarr")
+    table = sweep(with_error, {"a": np.linspace(0, 1, 4)})
+    assert set(table.data_vars) == {"double", "drawn", "drawn_standard_error"}
+    path = write_sweep(table, tmp_path / f"table.{ending}")
+    read = xarray.open_zarr(path) if ending == "zarr" else xarray.open_dataset(path, engine="scipy")
+    xarray.testing.assert_allclose(read.load(), table)
+    assert read.attrs == table.attrs
+    read.close()
+    assert [f.name for f in tmp_path.iterdir()] == [path.name]
+
+
+def test_csv_and_pictures(tmp_path):
+    line = sweep(with_error, {"a": np.geomspace(1, 8, 4)})
+    text = write_sweep(line, tmp_path / "a.csv").read_text()
+    assert text.startswith("# function: ")
+    assert "a,double,drawn,drawn_standard_error" in text
+    few = sweep(product, {"a": [1, 2, 3], "b": [1, 2]})
+    many = sweep(product, {"a": [1, 2, 3], "b": list(range(12))})
+    for number, table in enumerate((line, few, many)):
+        assert write_sweep(table, tmp_path / f"{number}.png").stat().st_size > 5000
+    cube = sweep(product, {"a": [1, 2], "b": [1, 2], "c": [1, 2]})
+    with pytest.raises(InputError, match="two at most"):
+        write_sweep(cube, tmp_path / "cube.png")
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(InputError, match="takes a, b, c"):
+        sweep(product, {"d": [1]})
+    with pytest.raises(InputError, match="both varied and fixed"):
+        sweep(product, {"a": [1]}, fixed={"a": 1, "b": 2})
+    with pytest.raises(InputError, match="list of its values"):
+        sweep(product, {"a": "1,2"})
+    with pytest.raises(InputError, match="nothing to vary"):
+        sweep(product, {})
+    with pytest.raises(SimulationError, match="a = 2: ValueError: two"):
+        sweep(fail, {"a": [1, 2]})
+    table = sweep(product, {"a": [1], "b": [1]})
+    with pytest.raises(InputError, match="must end in"):
+        write_sweep(table, tmp_path / "a.txt")
+    with pytest.raises(InputError, match="directory"):
+        write_sweep(table, tmp_path / "none" / "a.nc")
