@@ -1,11 +1,13 @@
-r"""Interpolation error of nonlinear attention (one head, rank-one weights, balanced labels).
+r"""Interpolation error of nonlinear attention (one head).
 
 Tokens ``X = mu y^T + Z`` (p x n), weights ``W = I_p + w_K w_Q^T``, kernel
 
     K = offdiag[ f(X^T W X / sqrt(p)) ] / sqrt(p),
     E(gamma) = -(gamma^2 / n) d/dgamma y^T (K^T X^T X K / n + gamma I_n)^{-1} y,
 
-``p / n -> c``, ``|mu|, |w_K|, |w_Q| = O(1)``, f centred.
+``p / n -> c``, ``|mu|, |w_K|, |w_Q| = O(1)``, f centred. Beyond the theorem: w_K, w_Q of rank r, a
+full part ``alpha I_p``, labels of mean rho and noise of kurtosis kappa (which then enter through
+a_2), f not centred (the vector of ones is then projected out).
 
 Source: Z. Liao, J. Liu, T. Hou, Q. Zou, Z. Ling, *On the Interpolation Error of Nonlinear
 Attention versus Linear Regression*, arXiv 2506.18656, Theorem 1.
@@ -17,13 +19,15 @@ Attention versus Linear Regression*, arXiv 2506.18656, Theorem 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+import rmtsym.models.tokens as at
 from rmtsym.agreement import Verdict, verify
 from rmtsym.digits import Digits
 from rmtsym.errors import InputError
@@ -39,6 +43,7 @@ from rmtsym.matrices import (
     dimensions,
 )
 from rmtsym.models.base import Example, Model, coordinates, gram, notes_on_floats, positive
+from rmtsym.models.tokens import BALANCED, Case, Tokens, kernel, training_error, weights
 from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.precision import refine
 from rmtsym.solver import Solution, require_physical, solve
@@ -85,6 +90,57 @@ def attention_system() -> FixedPointSystem:
     return ATTENTION.system
 
 
+@lru_cache(maxsize=64)
+def attention_model(rank: int = 1, tokens: Tokens = BALANCED, centred: bool = True) -> Model:
+    """The model for weights of this rank, labels of mean rho, and f centred or not."""
+    if (rank, tokens, centred) == (1, BALANCED, True):
+        return ATTENTION
+    kernel_matrix = kernel(f, tokens.X, weights(rank)[0], centred)
+    error = training_error(kernel_matrix.T * tokens.X.T * tokens.X * kernel_matrix / n, tokens.y)
+    return Model("attention", ATTENTION.title, error, at.SIZES, ATTENTION.reference)
+
+
+def attention_case(
+    function: Any,
+    *,
+    ratio: Any,
+    gamma: Any,
+    mu: Any = None,
+    w_k: Any = None,
+    w_q: Any = None,
+    alpha: Any = 1,
+    label_mean: Any = 0,
+    kurtosis: Any = 3,
+    uncentred: bool = False,
+) -> Case:
+    """The model at one point: its limit, its simulation, and their comparison.
+
+    Parameters as in :func:`attention_error`.
+
+    >>> case = attention_case("tanh(t)", ratio=1, gamma=1, mu=[1, 0],
+    ...                       w_k=[[1, 0], [0, 2]], w_q=[[1, 1], [0, 1]])
+    >>> round(case.solution().value, 5)
+    0.39319
+    """
+    values = at.token_values(ratio, gamma, label_mean, kurtosis)
+    full = at.nonzero("alpha", alpha, "the full part of W")
+    chosen = Nonlinearity(function).scaled(full)
+    if uncentred and chosen.coefficient(0) == 0:
+        uncentred = False
+    given = at.scaled_weights(at.pairs_of(w_k, w_q), full)
+    notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "mu": mu, "w_k": w_k, "w_q": w_q})
+    chosen = chosen if uncentred else chosen.centred()
+    return Case(
+        attention_model(len(given), at.tokens_of(values), not uncentred),
+        values,
+        at.place(at.mu, mu, at.named(given)),
+        {f: chosen},
+        notes,
+        at.bias_order(values, [chosen]),
+        1.0,
+    )
+
+
 def read_nonlinearity(function: Any) -> Nonlinearity:
     """``f - a_0`` of a nonlinearity, an expression, a text or a catalogue name."""
     return Nonlinearity(function).centred()
@@ -99,10 +155,14 @@ def attention_solution(
     w_k: Any = None,
     w_q: Any = None,
     digits: int | None = None,
+    **beyond: Any,
 ) -> Solution:
     """As :func:`attention_error`, with residual and unknowns."""
     from rmtsym.models import attention as here
 
+    if _is_general(w_k, w_q, beyond):
+        case = attention_case(function, ratio=ratio, gamma=gamma, mu=mu, w_k=w_k, w_q=w_q, **beyond)
+        return case.solution(digits)
     chosen = read_nonlinearity(function)
     rows = coordinates({"mu": mu, "w_k": w_k, "w_q": w_q})
     values: dict[Any, Any] = {
@@ -127,6 +187,19 @@ def attention_solution(
     return solution
 
 
+def _is_general(w_k: Any, w_q: Any, beyond: Mapping[str, Any]) -> bool:
+    """Whether anything goes beyond rank one, ``alpha = 1``, balanced labels and centred f."""
+    plain = {"alpha": 1, "label_mean": 0, "kurtosis": 3, "uncentred": False}
+    if any(name not in plain or value != plain[name] for name, value in beyond.items()):
+        return True
+    return any(
+        hasattr(row, "__len__") and not isinstance(row, str)
+        for value in (w_k, w_q)
+        if hasattr(value, "__len__") and not isinstance(value, str)
+        for row in value
+    )
+
+
 def attention_error(
     f: Any,
     *,
@@ -135,6 +208,10 @@ def attention_error(
     mu: Any = None,
     w_k: Any = None,
     w_q: Any = None,
+    alpha: Any = 1,
+    label_mean: Any = 0,
+    kurtosis: Any = 3,
+    uncentred: bool = False,
     digits: int | None = None,
 ) -> Any:
     """The limiting interpolation error of attention.
@@ -145,7 +222,12 @@ def attention_error(
         :class:`~rmtsym.nonlinearity.Nonlinearity`; centred here.
     ratio : p/n > 0; gamma : ridge penalty > 0. They broadcast; numbers may be floats, fractions,
         SymPy rationals, or text ("2/3").
-    mu, w_k, w_q : coordinates in any orthonormal basis of their span, all of one length.
+    mu, w_k, w_q : coordinates in any orthonormal basis of their span, all of one length d;
+        ``w_k, w_q`` may be (d, r) arrays: ``W = alpha I + w_k w_q^T``.
+    alpha : full part of W, other than 0.
+    label_mean : rho in [-1, 1], the mean of the labels. kurtosis : ``E z^4 >= 1`` of the noise;
+        it enters where rho and a_2 are not 0.
+    uncentred : take f as it is, a_0 included (simulation too), instead of ``f - a_0``.
     digits : correct decimal digits of the result, from exact inputs (a float is read as the
         shortest decimal that prints it).
 
@@ -156,9 +238,22 @@ def attention_error(
 
     >>> attention_error("cos(t)", ratio=1, gamma=[0.1, 1.0]).shape
     (2,)
+    >>> tokens = dict(ratio="2/3", gamma="0.2", mu=[0.7], label_mean="0.9", kurtosis=6)
+    >>> round(attention_error("t + (t**2 - 1)/sqrt(2)", **tokens), 4)
+    0.2007
     """
     return attention_solution(
-        f, ratio=ratio, gamma=gamma, mu=mu, w_k=w_k, w_q=w_q, digits=digits
+        f,
+        ratio=ratio,
+        gamma=gamma,
+        mu=mu,
+        w_k=w_k,
+        w_q=w_q,
+        digits=digits,
+        alpha=alpha,
+        label_mean=label_mean,
+        kurtosis=kurtosis,
+        uncentred=uncentred,
     ).value
 
 
