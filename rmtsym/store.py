@@ -8,6 +8,7 @@ values, in C order), ``control``. The file holds no time stamp: equal runs leave
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 from pathlib import Path
@@ -74,6 +75,15 @@ def write_dataset(dataset: Any, path: Path) -> None:
             _remove(fresh)
 
 
+def read_dataset(path: Path) -> Any:
+    """The content of a .nc or .zarr file, in memory; the file is left closed."""
+    xarray = require_xarray()
+    if path.suffix == ".zarr":
+        return xarray.open_zarr(path, consolidated=True).load()
+    with xarray.open_dataset(io.BytesIO(path.read_bytes()), engine="scipy") as opened:
+        return opened.load()
+
+
 def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.old")
 
@@ -116,7 +126,7 @@ class SampleStore:
 
         Raises InputError if it holds samples of another model, or is no store.
         """
-        xarray = require_xarray()
+        require_xarray()
         book = cls(check_path(path, (".nc", ".zarr")), model, shape)
         for leftover in book.path.parent.glob(f".{book.path.name}.*.partial"):
             _remove(leftover)
@@ -125,13 +135,11 @@ class SampleStore:
         if not book.path.exists():
             return book
         try:
-            if book.path.suffix == ".zarr":
-                dataset = xarray.open_zarr(book.path, consolidated=True).load()
-            else:
-                with xarray.open_dataset(book.path, engine="scipy") as opened:
-                    dataset = opened.load()
+            dataset = read_dataset(book.path)
             numbers = [int(k) for k in dataset["sample"].values]
-            rows = np.concatenate([dataset["values"].values, dataset["controls"].values], axis=1)
+            rows = dataset["values"].values
+            if "controls" in dataset:
+                rows = np.concatenate([rows, dataset["controls"].values], axis=1)
             digest, description = dataset.attrs["digest"], dataset.attrs["description"]
         except Exception as error:
             raise InputError(
@@ -162,11 +170,11 @@ class SampleStore:
         numbers = sorted(self.samples)
         rows = np.array([self.samples[k] for k in numbers]).reshape(len(numbers), -1)
         width = self.model.width
+        variables = {"values": (("sample", "column"), rows[:, :width])}
+        if rows.shape[1] > width:  # NetCDF 3 knows no dimension of length 0
+            variables["controls"] = (("sample", "control"), rows[:, width:])
         return xarray.Dataset(
-            {
-                "values": (("sample", "column"), rows[:, :width]),
-                "controls": (("sample", "control"), rows[:, width:]),
-            },
+            variables,
             coords={"sample": np.array(numbers, np.int32)},
             attrs={
                 "description": self.model.description(),

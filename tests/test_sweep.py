@@ -10,6 +10,7 @@ import pytest
 from rmtsym.errors import InputError, SimulationError
 from rmtsym.models.attention import ERROR, attention_error
 from rmtsym.simulation import Estimate
+from rmtsym.store import read_dataset
 from rmtsym.sweep import sweep, write_sweep
 
 xarray = pytest.importorskip("xarray")
@@ -57,10 +58,9 @@ def test_files_return_what_was_written(tmp_path, ending):
     table = sweep(with_error, {"a": np.linspace(0, 1, 4)})
     assert set(table.data_vars) == {"double", "drawn", "drawn_standard_error"}
     path = write_sweep(table, tmp_path / f"table.{ending}")
-    read = xarray.open_zarr(path) if ending == "zarr" else xarray.open_dataset(path, engine="scipy")
-    xarray.testing.assert_allclose(read.load(), table)
+    read = read_dataset(path)
+    xarray.testing.assert_allclose(read, table)
     assert read.attrs == table.attrs
-    read.close()
     assert [f.name for f in tmp_path.iterdir()] == [path.name]
 
 
