@@ -13,7 +13,7 @@ polynomials stay small. The work is done in a process of its own with a hard lim
 >>> system = derive(Trace((Z.T * Z / n + gamma * Identity(n)).inverse()) / n, sizes={n: 1, p: c})
 >>> m = sp.Symbol("m")
 >>> print(polynomial(system, "value", m, budget=60))
-c*m + gamma*m**2 + m*(-1) - 1
+gamma*m**2 + m*(c + gamma - 1) - 1
 """
 
 from __future__ import annotations

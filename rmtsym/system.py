@@ -163,20 +163,20 @@ class Reading:
 
         return sp.Matrix(len(block.members), len(block.members), entry)
 
-    def columns(self, block: Block) -> list[int]:
-        """The rows l of the block for which some ``g_kl`` is an unknown."""
+    def columns(self, block: Block, wanted: set[sp.Symbol]) -> list[int]:
+        """The rows l of the block for which some ``g_kl`` is an unknown or wanted."""
         return [
             j
             for j, l in enumerate(block.members)
-            if any((k, l) in self.known for k in block.members)
+            if any((k, l) in self.known or self.name(k, l) in wanted for k in block.members)
         ]
 
-    def equations(self) -> list[sp.Expr]:
+    def equations(self, wanted: set[sp.Symbol]) -> list[sp.Expr]:
         """Entries of ``(A - Sigma) g - 1``; with a spectral law ``g - E (A - Sigma)^{-1}``."""
         found: list[sp.Expr] = []
         for block in self.component.core.blocks:
             matrix = self.component.core.matrix(block, self.symbols)
-            columns = self.columns(block)
+            columns = self.columns(block, wanted)
             if block.law is not None:
                 inverse = _small_inverse(matrix)
                 for (k, l), u in zip(self.component.pairs, self.symbols, strict=True):
@@ -332,7 +332,8 @@ class FixedPointSystem:
 
         Blocks with a spectral law give ``g - E (A(lambda) - Sigma)^{-1}``.
         """
-        return tuple(e for reading in self.readings for e in reading.equations())
+        wanted = _symbols([*self.outputs, *self.spike_equations])
+        return tuple(e for reading in self.readings for e in reading.equations(wanted))
 
     @cached_property
     def _limits(self) -> tuple[tuple[sp.Expr, tuple[sp.Expr, ...]], ...]:
