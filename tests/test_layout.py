@@ -14,15 +14,20 @@ LAYERS = [
 ]
 
 
+def is_module(name):
+    place = PACKAGE.joinpath(*name.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
 def imports(path):
     """Modules of the package that a file imports at its top level."""
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rmtsym"):
-            if node.module == "rmtsym":
-                found |= {alias.name for alias in node.names}
-            else:
-                found.add(node.module.removeprefix("rmtsym."))
+            base = node.module.removeprefix("rmtsym").removeprefix(".")
+            for alias in node.names:
+                inner = f"{base}.{alias.name}".removeprefix(".")
+                found.add(inner if is_module(inner) else base)
         elif isinstance(node, ast.Import):
             found |= {
                 alias.name.removeprefix("rmtsym.")

@@ -1,0 +1,5 @@
+"""The commands, one file a subject; importing them registers them."""
+
+from rmtsym.commands import attention, hermite, sweep, weights
+
+__all__ = ["attention", "hermite", "sweep", "weights"]
