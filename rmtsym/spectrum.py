@@ -98,7 +98,8 @@ class Spectrum:
         lines = []
         if self.atoms:
             lines.append("atoms: " + ", ".join(f"{x:.6g} (mass {w:.6g})" for x, w in self.atoms))
-        lines.append("support: " + ", ".join(f"[{a:.6g}, {b:.6g}]" for a, b in self.support))
+        bands = ", ".join(f"[{a:.6g}, {b:.6g}]" for a, b in self.support)
+        lines.append("support: " + (bands or "none (atoms only)"))
         for outlier in self.outliers:
             overlaps = ", ".join(f"|<{v}, .>|^2 = {x:.6g}" for v, x in outlier.overlaps.items())
             lines.append(f"outlier: {outlier.location:.6g}" + (f" ({overlaps})" * bool(overlaps)))
@@ -375,7 +376,8 @@ def spectrum(
     m = stieltjes_transform(H, sizes, values, vectors=vectors, nonlinearities=nonlinearities)
     support = _support(m)
     atoms = _atoms(m, support)
-    grid = np.unique(np.concatenate([_chebyshev(a, b, points) for a, b in support]))
+    pieces = [_chebyshev(a, b, points) for a, b in support]
+    grid = np.unique(np.concatenate(pieces)) if pieces else np.zeros(0)
     density = np.maximum(np.imag(m(grid)), 0) / np.pi
     locations = _outliers(m, support)
     overlaps: list[dict[str, float]] = [{} for _ in locations]
@@ -409,36 +411,36 @@ def _scale(m: StieltjesTransform) -> float:
 
 
 def _support(m: StieltjesTransform) -> tuple[tuple[float, float], ...]:
-    reach = _scale(m)
-    for _ in range(60):
-        grid = np.linspace(-reach, reach, 2001) + reach * 1e-7
-        inside = _inside(m, grid)
-        if inside[0] or inside[-1]:
-            reach *= 2
-        elif np.sum(inside) < 100 and reach > 1e-12:
-            reach = reach / 2 if not np.any(inside) else 1.5 * float(np.max(np.abs(grid[inside])))
-            if np.any(inside) and np.sum(inside) > 20:
-                grid = np.linspace(-reach, reach, 4001) + reach * 1e-7
-                inside = _inside(m, grid)
-                break
-        else:
-            break
+    scale = _scale(m)
+    away = scale * 10 ** np.linspace(-7, 2.2, 1200)
+    grid = np.concatenate([-away[::-1], away])
+    inside = _inside(m, grid)
+    if not np.any(inside):
+        return ()
+    reach = float(np.max(np.abs(grid[inside])))
+    low, high = float(grid[inside][0]), float(grid[inside][-1])
+    width = high - low + 1e-2 * reach
+    fine = np.linspace(low - 0.05 * width, high + 0.05 * width, 2000)
+    grid = np.concatenate([grid, fine])
+    order = np.argsort(grid)
+    grid, inside = grid[order], np.concatenate([inside, _inside(m, fine)])[order]
     changes = np.flatnonzero(inside[1:] != inside[:-1])
-    low, high = grid[changes].copy(), grid[changes + 1].copy()
+    below, above = grid[changes].copy(), grid[changes + 1].copy()
     starts = inside[changes]
-    for _ in range(40):
-        middle = (low + high) / 2
-        same = _inside(m, middle) == starts if len(middle) else starts
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    edges = [0.0 if abs(e) < 1e-10 * reach else float(e) for e in (low + high) / 2]
-    return tuple(zip(edges[::2], edges[1::2], strict=True))
+    for _ in range(44):
+        middle = below + 0.49 * (above - below)  # never exactly 0, where m may be infinite
+        same = _inside(m, middle) == starts
+        below, above = np.where(same, middle, below), np.where(same, above, middle)
+    edges = [0.0 if abs(e) < 1e-10 * reach else float(e) for e in (below + above) / 2]
+    bands = zip(edges[::2], edges[1::2], strict=True)
+    return tuple((a, b) for a, b in bands if b - a > 1e-6 * reach)
 
 
 def _atoms(
     m: StieltjesTransform, support: tuple[tuple[float, float], ...]
 ) -> tuple[tuple[float, float], ...]:
     """Where ``eta Im m(x + i eta)`` has a limit: at 0, and wherever mass is missing."""
-    scale = max(1e-12, max((max(abs(a), abs(b)) for a, b in support), default=1.0))
+    scale = max((max(abs(a), abs(b)) for a, b in support), default=_scale(m))
 
     def mass(x: float) -> float:
         high, low = (eta * m(x + 1j * eta).imag for eta in (1e-6 * scale, 1e-8 * scale))
@@ -490,7 +492,7 @@ def _spike_determinant(m: StieltjesTransform, x: Array) -> Array:
 
 
 def _outliers(m: StieltjesTransform, support: tuple[tuple[float, float], ...]) -> tuple[float, ...]:
-    if not any(isinstance(o, BilinearOutput) for o in m.system.limits):
+    if not support or not any(isinstance(o, BilinearOutput) for o in m.system.limits):
         return ()
     scale = max(b for _, b in support) - min(a for a, _ in support)
     away = scale * np.concatenate([10 ** np.linspace(-7, 0, 200), 10 ** np.linspace(0, 4, 200)[1:]])
