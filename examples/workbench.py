@@ -143,7 +143,7 @@ class Curve:
 
     @property
     def dashes(self) -> str:
-        return "--" if self.name == "linear regression" else "-"
+        return "--" if self.name.startswith("linear regression") else "-"
 
     def at(self, x: float) -> float:
         """The theory at the grid point nearest to ``x``."""
@@ -151,9 +151,15 @@ class Curve:
 
     def draw(self, axes: Any) -> None:
         """The curve, and dots with two standard errors."""
-        label = self.name.replace("mu", r"$\mu$").replace("a_1", "$a_1$")
-        axes.plot(self.x, self.theory, self.dashes, color=self.color, label=label)
+        axes.plot(self.x, self.theory, self.dashes, color=self.color, label=in_math(self.name))
         dots(axes, self.places, self.mean, self.error, self.color)
+
+
+def in_math(text: str) -> str:
+    """Symbols of a plain text set as mathematics."""
+    for symbol in ("a_1", "w_K", "w_Q"):
+        text = text.replace(symbol, f"${symbol}$")
+    return text.replace("mu", r"$\mu$")
 
 
 def dots(axes: Any, x: Any, mean: Any, error: Any, color: str, **style: Any) -> None:
