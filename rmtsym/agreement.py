@@ -10,7 +10,7 @@ standard error of ``E`` so includes what the sizes leave open about the bias. ``
 ``BIAS_SCALE``, doubled until the fit has a plausible chi-square.
 
 The verdict rejects where ``|theory - E|`` exceeds ``threshold`` standard errors. It looks after
-1/8, 1/4, 1/2 and all of the samples; the looks share the probability ``false_alarms`` of rejecting
+1/32, 1/8, 1/4, 1/2 and all of the samples; the looks share the probability ``false_alarms`` of rejecting
 a right theory. It stops as soon as it rejects, or would find a relative error of ``detect`` with
 95 % probability; otherwise ``power`` says what it would have found.
 
@@ -49,7 +49,7 @@ ORDERS = 4
 """Terms of the bias that are fitted."""
 FALSE_ALARMS = 0.004
 DETECT = 0.01
-LOOKS = ((1 / 8, 0.15), (1 / 4, 0.2), (1 / 2, 0.25), (1.0, 0.4))
+LOOKS = ((1 / 32, 0.1), (1 / 8, 0.1), (1 / 4, 0.2), (1 / 2, 0.2), (1.0, 0.4))
 """Share of the samples at each look, and of the probability of a false alarm."""
 POWER = 1.645
 """Standard errors beyond the threshold that are exceeded with 95 % probability."""
@@ -482,7 +482,7 @@ def verify(
     theory : the claimed limit
     ratios : sizes relative to each other, ``{n: 1, p: "2/3"}``, for default sizes; or
     sizes : the ladder itself, ``[{n: 300, p: 200}, {n: 600, p: 400}]``
-    repetitions : samples per size, all in one look; None: as many as needed, in four looks
+    repetitions : samples per size, all in one look; None: as many as needed, in five looks
     order : exponent of the finite-size bias: 1, 1/2 (spikes of order N^-1/2), None (fit both)
     detect : stop when a relative error of this size is found with 95 % probability
     false_alarms : bound on the probability of rejecting a right theory
