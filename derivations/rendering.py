@@ -1,7 +1,7 @@
 """A document as HTML that needs no network, as LaTeX, and as Markdown for the site.
 
-The text of a document is Markdown: headings, lists, display and inline mathematics, code, strong and
-emphasised words, links; ASCII throughout.
+Text is Markdown: headings, lists, display and inline mathematics, code, strong and emphasised
+words, links; ASCII throughout.
 """
 
 from __future__ import annotations
