@@ -70,15 +70,20 @@ def good_bits(x: arb) -> float:
     return -math.inf if x.contains(0) else float(x.rel_accuracy_bits())
 
 
+def _log2(exact: arb) -> float:
+    mantissa, exponent = exact.man_exp()
+    try:
+        return math.log2(abs(int(mantissa))) + int(exponent)
+    except OverflowError:
+        return math.inf if exponent > 0 else -math.inf
+
+
 def log2_abs(x: arb) -> float:
     """log2 of an upper bound of \\|x\\|; -inf for zero, inf when nothing is known."""
     if not x.is_finite():
         return math.inf
     top = x.abs_upper()
-    if top.is_zero():
-        return -math.inf
-    mantissa, exponent = top.man_exp()
-    return math.log2(abs(int(mantissa))) + int(exponent)
+    return -math.inf if top.is_zero() else _log2(top)
 
 
 def log2_lower(x: arb) -> float:
@@ -86,10 +91,7 @@ def log2_lower(x: arb) -> float:
     if not x.is_finite():
         return -math.inf
     bottom = x.abs_lower()
-    if bottom.is_zero():
-        return -math.inf
-    mantissa, exponent = bottom.man_exp()
-    return math.log2(abs(int(mantissa))) + int(exponent)
+    return -math.inf if bottom.is_zero() else _log2(bottom)
 
 
 def _guarded(method: str, *cut: Callable[[acb], acb]) -> Callable[[Ball, bool], Ball]:
@@ -186,10 +188,20 @@ def _constant_ball(x: Expr, bits: int) -> arb:
     return value
 
 
-def complex_ball(x: Expr) -> acb:
-    """A complex constant as a ball of the current precision."""
-    real, imag = x.as_real_imag()
-    return acb(constant_ball(real), constant_ball(imag))
+def relative_ball(x: Expr, bits: float) -> arb:
+    """The real number ``x`` with so many correct bits, or exactly zero.
+
+    A number that stays below 2^-100000 in the working precision is returned as it is seen.
+    """
+    if x.is_zero:
+        return arb(0)
+    work = int(bits) + 32
+    while True:
+        with precision(work):
+            value = constant_ball(x)
+        if good_bits(value) >= bits or work > 100_000:
+            return value
+        work *= 2
 
 
 def _tree(e: Expr, symbol: Symbol | None) -> BallFunction:
@@ -303,6 +315,19 @@ def _as_ball(x: Ball) -> Ball:
     return x if isinstance(x, arb | acb) else arb(x)
 
 
+def integer_power(x: Ball, n: int) -> Ball:
+    """x^n by repeated squaring: exact on balls around zero, where ``x**n`` may be nan."""
+    if n < 0:
+        return 1 / integer_power(x, -n)
+    result = None
+    while n:
+        if n & 1:
+            result = x if result is None else result * x
+        n >>= 1
+        x = x * x if n else x
+    return arb(1) if result is None else result
+
+
 def _power(e: Expr, symbol: Symbol | None) -> BallFunction:
     base, exponent = e.args
     if base is sympy.E:
@@ -311,7 +336,7 @@ def _power(e: Expr, symbol: Symbol | None) -> BallFunction:
     below = _tree(base, symbol)
     if exponent.is_Integer:
         n = int(exponent)
-        return lambda x, analytic: _as_ball(below(x, analytic)) ** n
+        return lambda x, analytic: integer_power(_as_ball(below(x, analytic)), n)
     if exponent == sympy.S.Half:
         return lambda x, analytic: _sqrt(_as_ball(below(x, analytic)), analytic)
     if exponent == -sympy.S.Half:

@@ -170,7 +170,7 @@ class _Functional:
         elif len(erfs) == 1 and central and self.quadrant():
             half = sympy.atan(slopes[0] * sympy.sqrt(2 / lam)) / sympy.pi
             result[factor] += half * self.quadrant()
-        elif len(erfs) == 2 and central and (below and above or self.quadrant()):
+        elif len(erfs) == 2 and central and ((below and above) or self.quadrant()):
             u, w = slopes
             product = 2 * u * w / sympy.sqrt((lam + 2 * u**2) * (lam + 2 * w**2))
             share = 1 if below and above else Rational(1, 2)
@@ -285,14 +285,17 @@ def _rational_in_exp(e: Expr, t: Symbol) -> Expr | None:
     u = sympy.Dummy("u", positive=True)
     e = e.rewrite(sympy.exp) if e.has(sympy.tanh, sympy.sinh, sympy.cosh) else e
     table: dict[Expr, Expr] = {}
-    for node in e.atoms(sympy.exp):
-        exponent = node.args[0]
-        if not exponent.is_polynomial(t) or sympy.degree(exponent, t) != 1:
+    unit: Expr | None = None  # every exponent is a rational multiple of it, plus a constant
+    for node in sorted(e.atoms(sympy.exp), key=sympy.default_sort_key):
+        exponent = sympy.expand(node.args[0])
+        if not exponent.is_polynomial(t):
             return None
-        slope, start = sympy.Poly(exponent, t).all_coeffs()
-        if not (2 * slope).is_Integer:
+        start = exponent.subs(t, 0)
+        unit = exponent - start if unit is None else unit
+        multiple = sympy.cancel((exponent - start) / unit)
+        if not (2 * multiple).is_Integer:
             return None
-        table[node] = u ** (2 * slope) * sympy.exp(start)
+        table[node] = u ** (2 * multiple) * sympy.exp(start)
     e = sympy.cancel(sympy.together(e.xreplace(table)))
     return e if e.is_polynomial(t) and not e.has(u) else None
 
@@ -333,6 +336,10 @@ def symmetric_part(f: Expr, t: Symbol, sign: int) -> Expr | None:
 @lru_cache(maxsize=512)
 def parity(f: Expr, t: Symbol) -> int | None:
     """+1 for an even f, -1 for an odd one, None when neither is proven."""
+    reflected = reflect(f, t)
+    for sign in (1, -1):
+        if reflected == sign * f:
+            return sign
     for sign in (1, -1):
         if symmetric_part(f, t, -sign) == 0:
             return sign
@@ -424,6 +431,29 @@ def general_moment(f: Expr, t: Symbol, k: Symbol) -> Expr | None:
     if any(value is None for value, _ in special):
         return None
     return sympy.Piecewise(*special, (formula, True))
+
+
+LOW_ORDERS = 24
+
+
+@lru_cache(maxsize=2048)
+def exact_coefficient(f: Expr, t: Symbol, k: int) -> Expr | None:
+    """a_k in closed form: by the functional for small k, by the general formula beyond.
+
+    >>> exact_coefficient(sympy.exp(Symbol("t", real=True)), Symbol("t", real=True), 30).evalf(5)
+    1.0123e-16
+    """
+    if k <= LOW_ORDERS:
+        return exact_moment(f, t, k)
+    try:
+        breakpoints = split(f, t).breakpoints
+    except UnsupportedError:
+        return None
+    if not all(b.is_Rational or b.is_Symbol for b in breakpoints):
+        return None
+    order_symbol = Symbol("k", integer=True, nonnegative=True)
+    formula = general_moment(f, t, order_symbol)
+    return None if formula is None else formula.subs(order_symbol, k)
 
 
 def _from_jumps(panes: Panes, t: Symbol, k: Symbol) -> tuple[int, Expr]:

@@ -22,8 +22,8 @@ from sympy import Expr, Symbol
 
 from rmtsym import hermite, quadrature
 from rmtsym.balls import BITS_PER_DIGIT, Constant, compile_ball
-from rmtsym.errors import ConvergenceError, NonlinearityError, PrecisionError
 from rmtsym.elementwise import compile_numpy
+from rmtsym.errors import ConvergenceError, NonlinearityError, PrecisionError
 from rmtsym.parsing import exact_number, parse
 
 t = Symbol("t", real=True)
@@ -438,7 +438,7 @@ def _exact_moment(f: Expr, k: int) -> Expr | None:
         return (
             None if k == 0 else _exact_moment(f.xreplace({m: sympy.Integer(0) for m in means}), k)
         )
-    return hermite.exact_moment(f, t, k)
+    return hermite.exact_coefficient(f, t, k)
 
 
 def _moment(f: Expr, k: int, digits: int, together: int = quadrature.ORDERS_AT_ONCE) -> mpmath.mpf:
@@ -446,7 +446,12 @@ def _moment(f: Expr, k: int, digits: int, together: int = quadrature.ORDERS_AT_O
     if even_odd is not None and (-1) ** k != even_odd:
         quadrature.check_square_integrable(f, t)
         return mpmath.mpf(0)
-    return quadrature.moment(f, t, k, digits, lambda: _exact_moment(f, k) == 0, together)
+    if k > hermite.LOW_ORDERS and together <= k:
+        closed = _exact_moment(f, k)
+        if closed is not None:
+            quadrature.check_square_integrable(f, t)
+            return quadrature.closed_value(closed, digits)
+    return quadrature.moment(f, t, k, digits, lambda: _exact_moment(f, k), together)
 
 
 @lru_cache(maxsize=4096)

@@ -117,13 +117,17 @@ def split(expression: Expr, symbol: Symbol, reach: int = 32) -> Panes:
     [(-oo, -1, t**2 - 1), (-1, 1, 0), (1, oo, t**2 - 1)]
     """
     work = _Splitter(symbol, Integer(reach))
-    cells = work.split(expression, -sympy.oo, sympy.oo)
-    if not work.complete:
-        cells = [
-            (work.larger(a, -work.reach), work.smaller(b, work.reach), e)
-            for a, b, e in cells
-            if order(a, work.reach) < 0 < order(b, -work.reach)
-        ]
+    refused: NonlinearityError | None = None
+    try:
+        cells = work.split(expression, -sympy.oo, sympy.oo)
+    except NonlinearityError as error:
+        refused = error
+    if not work.complete:  # what lies beyond reach was not cut: start again within it
+        work = _Splitter(symbol, Integer(reach))
+        cells = work.split(expression, -work.reach, work.reach)
+        work.complete = False
+    elif refused is not None:
+        raise refused
     merged: list[Pane] = []
     for a, b, e in cells:
         if merged and merged[-1].expression == e and merged[-1].upper not in work.marks:
