@@ -22,6 +22,8 @@ True
 
 from __future__ import annotations
 
+import cmath
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -51,7 +53,31 @@ class Numbers:
     dtype: Any
 
 
+def cmath_or_math(name: str) -> Callable[[Any], Any]:
+    """The function of ``math``, or of ``cmath`` at complex numbers."""
+    real, complex_ = getattr(math, name), getattr(cmath, name)
+    return lambda x: complex_(x) if isinstance(x, complex) else real(x)
+
+
 NUMPY = Numbers("double", lambda p, q: p / q, np.sqrt, np.exp, np.log, np.pi, float)
+MATH = Numbers(
+    "double",
+    lambda p, q: p / q,
+    cmath_or_math("sqrt"),
+    cmath_or_math("exp"),
+    cmath_or_math("log"),
+    math.pi,
+    float,
+)
+EXTENDED = Numbers(
+    "extended double",
+    lambda p, q: np.longdouble(p) / np.longdouble(q),
+    np.sqrt,
+    np.exp,
+    np.log,
+    4 * np.arctan(np.longdouble(1)),
+    np.longdouble,
+)
 
 
 def source_of(expressions: Sequence[sp.Expr], parameters: Sequence[sp.Symbol]) -> str:
@@ -63,7 +89,7 @@ def source_of(expressions: Sequence[sp.Expr], parameters: Sequence[sp.Symbol]) -
         return [x[1]**2 + q(1, 3)*sqrt(x[0])]
     """
     name = {symbol: f"x[{index}]" for index, symbol in enumerate(parameters)}
-    shared, reduced = sp.cse(list(expressions), symbols=sp.numbered_symbols("t_"), order="none")
+    shared, reduced = sp.cse(list(expressions), symbols=sp.numbered_symbols("t_"))
     lines = ["def f(x, q, sqrt, exp, log, pi):"]
     for symbol, expression in shared:
         name[symbol] = symbol.name
@@ -85,24 +111,18 @@ def _emit(expression: sp.Expr, name: Mapping[sp.Symbol, str]) -> str:
     if expression == sp.pi:
         return "pi"
     if expression.is_Add:
-        return " + ".join(_emit(a, name) for a in expression.as_ordered_terms())
+        return " + ".join(_emit(a, name) for a in sorted(expression.args, key=str))
     if expression.is_Mul:
-        return "*".join(_wrap(a, name) for a in expression.as_ordered_factors())
+        return "*".join(_wrap(a, name) for a in sorted(expression.args, key=str))
     if expression.is_Pow:
         base, exponent = expression.args
         if exponent.is_Integer:
-            if exponent > 0:
-                return f"{_wrap(base, name)}**{exponent}"
-            if exponent == -1:
-                return f"(1/{_wrap(base, name)})"
-            return f"(1/{_wrap(base, name)}**{-exponent})"
+            power = f"{_wrap(base, name)}**{abs(exponent)}" if abs(exponent) != 1 else None
+            power = power or _wrap(base, name)
+            return power if exponent > 0 else f"(1/{power})"
         if exponent.is_Rational and exponent.q == 2:
-            root = f"sqrt({_emit(base, name)})"
-            if exponent.p == 1:
-                return root
-            if exponent.p == -1:
-                return f"(1/{root})"
-            return f"{root}**{exponent.p}" if exponent.p > 0 else f"(1/{root}**{-exponent.p})"
+            power = f"sqrt({_emit(base, name)})" + (f"**{abs(exponent.p)}" * (abs(exponent.p) != 1))
+            return power if exponent > 0 else f"(1/{power})"
         return f"exp({_wrap(exponent, name)}*log({_emit(base, name)}))"
     if isinstance(expression, (sp.exp, sp.log)):
         return f"{type(expression).__name__}({_emit(expression.args[0], name)})"
@@ -114,7 +134,7 @@ def _emit(expression: sp.Expr, name: Mapping[sp.Symbol, str]) -> str:
 
 def _wrap(expression: sp.Expr, name: Mapping[sp.Symbol, str]) -> str:
     text = _emit(expression, name)
-    return f"({text})" if expression.is_Add or expression.is_Mul or expression.is_Pow else text
+    return f"({text})" if (expression.is_Add or expression.is_Mul) and text[0] != "t" else text
 
 
 class _Register:
@@ -226,7 +246,7 @@ class CompiledSystem:
 
     @cached_property
     def function(self) -> Callable[..., list[Any]]:
-        return _load(self.source)
+        return load(self.source)
 
     def slope_function(self, variable: sp.Symbol) -> Callable[..., list[Any]]:
         """The derivatives of all coefficients in one parameter."""
@@ -239,7 +259,7 @@ class CompiledSystem:
             *(symbol for symbol, _, _ in self.system.derivatives),
             *self.parameters,
         )
-        return _load(source_of([self.system.formula], symbols)), symbols
+        return load(source_of([self.system.formula], symbols)), symbols
 
     def at(self, values: Mapping[Any, Any], numbers: Numbers = NUMPY) -> Point:
         """The system at given parameter values (arrays of one shape for many points)."""
@@ -252,7 +272,7 @@ class CompiledSystem:
         return Point(self, tuple(values[s] for s in self.parameters), numbers)
 
 
-def _load(source: str) -> Callable[..., list[Any]]:
+def load(source: str) -> Callable[..., list[Any]]:
     namespace: dict[str, Any] = {}
     exec(compile(source, "<rmtsym coefficients>", "exec"), namespace)
     return cast(Callable[..., list[Any]], namespace["f"])
@@ -262,7 +282,7 @@ def _load(source: str) -> Callable[..., list[Any]]:
 def _slope(
     expressions: tuple[sp.Expr, ...], parameters: tuple[sp.Symbol, ...], variable: sp.Symbol
 ) -> Callable[..., list[Any]]:
-    return _load(source_of([sp.diff(e, variable) for e in expressions], parameters))
+    return load(source_of([sp.diff(e, variable) for e in expressions], parameters))
 
 
 @lru_cache(maxsize=256)
@@ -366,7 +386,7 @@ class Point:
             return self.numbers.rational(int(rational.p), int(rational.q))
         if not value.free_symbols and self.numbers.dtype is not object:
             return float(value)
-        function = _load(source_of([value], self.compiled.parameters))
+        function = load(source_of([value], self.compiled.parameters))
         return self._evaluate(function)[0]
 
     def _law(self, block: Block) -> tuple[Array, Array] | None:

@@ -1,8 +1,8 @@
 """Any number of correct digits, from exact inputs.
 
-The double solution is polished by Newton's method in a private precision context, at twice the
-working digits each time, and once more with guard digits: the digits are given only when both
-values agree on them. mpmath's own precision is neither read nor changed.
+The solution is polished by Newton's method with the precision doubling, in numbers of
+python-flint, and once more with guard digits: digits are given only when both values agree on
+them. Precision is an argument; that of mpmath and of flint is as before afterwards.
 
 >>> from rmtsym.matrices import *
 >>> from rmtsym.dyson import derive
@@ -16,17 +16,21 @@ values agree on them. mpmath's own precision is neither read nor changed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mpmath
 import numpy as np
 import sympy as sp
+from flint import acb, arb, fmpq
 
-from rmtsym.compilation import Array, CompiledSystem, Numbers, Point, compile_system, solve_linear
+from rmtsym.balls import BITS_PER_DIGIT, compile_ball, precision, to_mpf
+from rmtsym.compilation import CompiledSystem, Numbers
 from rmtsym.digits import Digits
-from rmtsym.errors import InputError, PrecisionError
+from rmtsym.errors import ConvergenceError, InputError, PrecisionError
 from rmtsym.parsing import exact_number
+from rmtsym.programs import Array, Coefficients, Core, Programs, inverse, programs
 from rmtsym.solver import Solution, bind, solve
 from rmtsym.system import FixedPointSystem
 
@@ -47,7 +51,7 @@ def exact_values(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], tuple[str, 
         if isinstance(value, (complex, np.complexfloating)):
             parts = exact_number(float(value.real)), exact_number(float(value.imag))
             found[symbol] = parts[0] + sp.I * parts[1]
-        elif isinstance(value, sp.Basic) and value.is_number and not value.is_real:
+        elif isinstance(value, sp.Basic) and value.is_number and value.is_real is False:
             found[symbol] = exact_number(sp.re(value)) + sp.I * exact_number(sp.im(value))
         else:
             found[symbol] = exact_number(value)
@@ -56,34 +60,54 @@ def exact_values(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], tuple[str, 
     return found, tuple(notes)
 
 
-def mpmath_numbers(digits: int) -> tuple[Any, Numbers]:
-    """A private context of so many digits and its number type."""
-    context = mpmath.ctx_mp.MPContext()
-    context.dps = digits
-    numbers = Numbers(
-        f"mpmath, {digits} digits",
-        lambda p, q: context.mpf(p) / q,
-        context.sqrt,
-        context.exp,
-        context.log,
-        context.pi + 0,
+def balls() -> Numbers:
+    """The number type of real and complex balls at the current precision."""
+    return Numbers(
+        "balls",
+        lambda p, q: arb(p) / q,
+        lambda x: arb(x).sqrt() if isinstance(x, int) else x.sqrt(),
+        lambda x: x.exp(),
+        lambda x: x.log(),
+        arb.pi(),
         object,
     )
-    return context, numbers
 
 
-def to_context(value: Any, context: Any) -> Any:
-    """An exact SymPy number, or an mpmath number, in a context, rounded once."""
-    if isinstance(value, sp.Rational):
-        return context.mpf(int(value.p)) / int(value.q)
+def ball(value: Any) -> Any:
+    """A number as a ball: exact SymPy numbers rounded once, mpmath numbers and floats as they are.
+
+    >>> ball(sp.Rational(1, 4))
+    0.250000000000000
+    """
+    if isinstance(value, (arb, acb)):
+        return value
     if isinstance(value, sp.Basic):
         real, imaginary = value.as_real_imag()
         if imaginary != 0:
-            return context.mpc(to_context(real, context), to_context(imaginary, context))
+            return acb(ball(real), ball(imaginary))
         if isinstance(real, sp.Rational):
-            return to_context(real, context)
-        return context.make_mpf(sp.N(real, context.dps + 5)._to_mpmath(context.prec + 10)._mpf_) + 0
-    return context.make_mpf(value._mpf_) + 0
+            return arb(fmpq(int(real.p), int(real.q)))
+        return compile_ball(real, sp.Symbol("t", real=True))(arb(0), False)
+    if hasattr(value, "_mpf_"):
+        sign, mantissa, exponent, _ = value._mpf_
+        return arb(int(-mantissa if sign else mantissa)) * arb(2) ** int(exponent)
+    if np.iscomplexobj(value):
+        return acb(float(value.real), float(value.imag))
+    return arb(float(value))
+
+
+def middle(value: Any) -> Any:
+    """The midpoint of a ball, without radius."""
+    return acb(value.real.mid(), value.imag.mid()) if isinstance(value, acb) else value.mid()
+
+
+def size(value: Any) -> float:
+    """log10 of the magnitude of a midpoint; -inf for zero."""
+    top = middle(value).abs_upper()
+    if top.is_zero():
+        return -math.inf
+    mantissa, exponent = top.man_exp()
+    return (math.log2(int(mantissa)) + int(exponent)) / BITS_PER_DIGIT
 
 
 def refine(
@@ -101,35 +125,36 @@ def refine(
     values : exact numbers (SymPy, Fraction, int, decimal or fraction strings); a float is read as
         the shortest decimal that prints it, and ``Solution.notes`` says so.
     nonlinearities : as in :func:`rmtsym.solver.solve`; their coefficients come with guard digits.
-    start : unknowns near the solution, per component; found in double precision otherwise.
+    start : unknowns near the solution, per component; found in double precision otherwise, and
+        where that fails by continuation with more digits.
 
     Raises
     ------
     PrecisionError
         if the digits do not settle; InputError for inputs that are not numbers.
     ConvergenceError
-        if double precision finds no solution to start from.
+        if no solution is found to start from.
     """
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 100_000:
         raise InputError(f"got digits={digits!r}; pass a whole number from 1")
-    compiled = system if isinstance(system, CompiledSystem) else compile_system(system)
+    compiled = programs(system)
     exact, notes = exact_values(values)
-    if start is None:
-        rough = {key: complex(v) if v.has(sp.I) else float(v) for key, v in exact.items()}
-        start = solve(compiled, rough, nonlinearities=nonlinearities).unknowns
-    unknowns = [np.asarray(u, dtype=object) for u in start]
-    previous, lost = None, GUARD
+    vs = _start(compiled, exact, nonlinearities, start)
+    previous, working, lost = None, 0, GUARD
     for _ in range(ATTEMPTS):
         working = digits + lost
-        bound = bind(compiled.system, exact, nonlinearities, working)
-        unknowns, value, residual, context = _polish(compiled, bound, unknowns, working)
+        vs, value, residual = polish(compiled, exact, nonlinearities, vs, working)
         if previous is not None:
-            agree = _agreement(previous, value, context)
+            agree = size(value) - size(value - previous) if value != previous else working
             if agree >= digits + 1:
+                unknowns = tuple(
+                    np.array([complex(x) if isinstance(x, acb) else float(x) for x in one])
+                    for one in _unknowns(compiled, exact, nonlinearities, vs)
+                )
                 return Solution(
                     _vouched(value, digits, notes),
-                    float(residual),
-                    tuple(unknowns),
+                    10.0 ** max(residual, -300),
+                    unknowns,
                     True,
                     digits,
                     notes=notes,
@@ -144,66 +169,94 @@ def refine(
     )
 
 
-def _polish(
-    compiled: CompiledSystem, values: Mapping[Any, Any], start: Sequence[Array], digits: int
-) -> tuple[list[Array], Any, Any, Any]:
-    """Newton's method with doubling precision, then the value: unknowns, value, residual."""
+def parameters(
+    compiled: Programs, exact: Mapping[Any, Any], nonlinearities: Any, digits: int
+) -> dict[Any, Any]:
+    """All parameters as balls at the current precision."""
+    bound = bind(compiled.system, exact, nonlinearities, digits)
+    return dict(zip(compiled.parameters, [ball(x) for x in compiled.arguments(bound)], strict=True))
+
+
+def polish(
+    compiled: Programs,
+    exact: Mapping[Any, Any],
+    nonlinearities: Any,
+    start: Sequence[Sequence[Any]],
+    digits: int,
+) -> tuple[list[list[Any]], Any, float]:
+    """Newton's method with doubling precision, then the value: unknowns, value, log10 residual."""
     ladder = [digits]
     while ladder[0] > 30:
         ladder.insert(0, ladder[0] // 2 + 4)
-    unknowns = list(start)
+    bound = bind(compiled.system, exact, nonlinearities, digits)
+    arguments = compiled.arguments(bound)
+    vs = [list(v) for v in start]
+    value, residual = None, -math.inf
     for step in ladder:
-        context, numbers = mpmath_numbers(step)
-        point = compiled.at(
-            {s: to_context(values[s], context) for s in compiled.parameters}, numbers
+        with precision(math.ceil(step * BITS_PER_DIGIT) + 8):
+            x = dict(zip(compiled.parameters, map(ball, arguments), strict=True))
+            k = compiled.coefficients(x, balls())
+            residual = -math.inf
+            for component, core in enumerate(compiled.cores):
+                vs[component], gap = newton(core, [ball(v) for v in vs[component]], k, step)
+                residual = max(residual, gap)
+            if step == digits:
+                value = middle(compiled.value(x, vs, balls(), k))
+    return vs, value, residual
+
+
+def newton(core: Core, v: list[Any], k: Coefficients, digits: int) -> tuple[list[Any], float]:
+    """Newton's method until the corrections are at rounding; log10 of the last one, relative."""
+    last = math.inf
+    for _ in range(60):
+        if not core.count:
+            return v, -math.inf
+        flat = core.step(v, k.a, k.s, k.l, mean=k.mean, inverse=inverse)
+        change = flat[core.count :]
+        moved = [middle(x + d) for x, d in zip(v, change, strict=True)]
+        if not all(x.is_finite() for x in moved):
+            return v, math.inf
+        gaps = [
+            size(d) - size(x) for x, d in zip(moved, change, strict=True) if size(d) > -math.inf
+        ]
+        gap = max(gaps, default=-math.inf)
+        v = moved
+        if gap < 5 - digits or (gap > last - 0.3 and gap < -digits / 3):
+            return v, gap
+        last = gap
+    return v, last
+
+
+def _start(
+    compiled: Programs, exact: Mapping[Any, Any], nonlinearities: Any, start: Any
+) -> list[list[Any]]:
+    if start is None:
+        rough = {key: complex(v) if v.has(sp.I) else float(v) for key, v in exact.items()}
+        solution = solve(
+            compiled.system, rough, nonlinearities=nonlinearities, accuracy=math.inf, strict=False
         )
-        residual = context.mpf(0)
-        for component, u in enumerate(unknowns):
-            inside = np.array([_convert(x, context) for x in u], dtype=object)
-            unknowns[component], size = _newton(point, component, inside, context)
-            residual = max(residual, size)
-    return unknowns, point.value(unknowns), residual, context
+        start = solution.unknowns if bool(solution.converged) else None
+    if start is not None:
+        return [
+            [np.ravel(u)[index] for index in core.kept]
+            for core, u in zip(compiled.cores, start, strict=True)
+        ]
+    raise ConvergenceError(
+        "no solution on the physical branch found to start from; check that every inverse exists"
+    )
 
 
-def _newton(point: Point, component: int, u: Array, context: Any) -> tuple[Array, Any]:
-    """Newton's method until the relative residual is at rounding or stops falling."""
-    if not len(u):
-        return u, context.mpf(0)
-    goal = context.mpf(10) ** (3 - context.dps)
-    best, size = u, context.inf
-    for _ in range(40):
-        value, inverses = point.phi(component, u)
-        difference = value - u
-        now = max(abs(x) for x in difference) / max(abs(x) for x in u)
-        if now < size:
-            best, improved, size = u, now < size / 4, now
-        else:
-            improved = False
-        if size == 0 or (size < goal and not improved):
-            break
-        jacobian = point.jacobian(component, inverses)
-        identity = np.eye(len(u), dtype=int).astype(object)
-        u = u + solve_linear(identity - jacobian, difference[:, None])[:, 0]
-    return best, size
-
-
-def _convert(value: Any, context: Any) -> Any:
-    if hasattr(value, "_mpf_"):
-        return context.make_mpf(value._mpf_)
-    if hasattr(value, "_mpc_"):
-        return context.make_mpc(value._mpc_)
-    return context.mpmathify(complex(value) if np.iscomplexobj(value) else float(value))
-
-
-def _agreement(one: Any, other: Any, context: Any) -> float:
-    """The number of significant digits on which two values agree."""
-    gap = abs(_convert(one, context) - other)
-    if gap == 0:
-        return float(context.dps)
-    return -float(context.log10(gap / abs(other))) if other != 0 else 0.0
+def _unknowns(
+    compiled: Programs, exact: Mapping[Any, Any], nonlinearities: Any, vs: list[list[Any]]
+) -> list[list[Any]]:
+    with precision(80):
+        x = parameters(compiled, exact, nonlinearities, 22)
+        return compiled.unknowns(vs, compiled.coefficients(x, balls()))
 
 
 def _vouched(value: Any, digits: int, notes: tuple[str, ...]) -> Any:
-    if hasattr(value, "_mpc_"):
-        return mpmath.mp.make_mpc(value._mpc_)
-    return Digits.of(value, digits, notes)
+    bits = math.ceil((digits + 4) * BITS_PER_DIGIT)
+    if isinstance(value, acb):
+        real, imaginary = to_mpf(value.real, bits), to_mpf(value.imag, bits)
+        return mpmath.mp.make_mpc((real._mpf_, imaginary._mpf_))
+    return Digits.of(to_mpf(value, bits), digits, notes)

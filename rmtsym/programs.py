@@ -1,0 +1,627 @@
+"""A fixed-point system as straight-line programs, one for every number type.
+
+The equations are recorded on a :class:`~rmtsym.tape.Tape`,
+
+    Phi(u) = entries of E (A - Sigma(u))^{-1},    F(v) = Phi(v, w(v)) - v,    dF/dv,
+
+where blocks that feed only others are eliminated (``w = Phi_w(v)``), so that Newton's method keeps
+few unknowns v; then the limits and their total derivatives. The programs take numbers of any type:
+floats, NumPy arrays (many points at once), extended doubles, balls, series.
+
+>>> from rmtsym.matrices import *
+>>> from rmtsym.dyson import derive
+>>> n, p = dimensions("n p")
+>>> gamma, c = sp.symbols("gamma c", positive=True)
+>>> Z = Gaussian("Z", p, n)
+>>> system = derive(Trace((Z.T * Z / n + gamma * Identity(n)).inverse()) / n, {n: 1, p: c})
+>>> found = programs(system)
+>>> k = found.coefficients({gamma: 1.0, c: 1.0})
+>>> print(*found.cores[0].residual([0.5], k.a, k.s, k.l))
+0.10000000000000009
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import sympy as sp
+
+from rmtsym.compilation import NUMPY, CompiledSystem, Numbers, load, source_of
+from rmtsym.errors import InputError
+from rmtsym.system import (
+    BilinearOutput,
+    Block,
+    Component,
+    DysonEquation,
+    FixedPointSystem,
+    TraceOutput,
+)
+from rmtsym.tape import Tape, Value, is_known, sum_of
+
+Array: TypeAlias = npt.NDArray[Any]
+Program: TypeAlias = Callable[..., list[Any]]
+
+SHIFT = sp.Symbol("shift")
+"""Added to every inverse of the expression; 0 but on the way to systems that need it."""
+
+
+@lru_cache(maxsize=256)
+def _slope(
+    expressions: tuple[sp.Expr, ...], parameters: tuple[sp.Symbol, ...], variable: sp.Symbol
+) -> Program:
+    return load(source_of([sp.diff(e, variable) for e in expressions], parameters))
+
+
+# -- linear algebra at run time -----------------------------------------------------------------
+
+
+def solve_linear(matrix: Array, right: Array) -> Array:
+    """``matrix^{-1} right`` for one matrix of any numbers; Gauss-Jordan with pivoting."""
+    size = matrix.shape[0]
+    work = np.concatenate([matrix, right], axis=1)
+    for step in range(size):
+        pivot = step + max(range(size - step), key=lambda i: _magnitude(work[step + i, step]))
+        if pivot != step:
+            work[[step, pivot]] = work[[pivot, step]]
+        if _magnitude(work[step, step]) == 0:
+            raise ZeroDivisionError("singular matrix")
+        work[step] = work[step] / work[step, step]
+        for row in range(size):
+            if row != step and not is_known(work[row, step], 0):
+                work[row] = work[row] - work[row, step] * work[step]
+    return work[:, size:]
+
+
+def _magnitude(value: Any) -> Any:
+    lower = getattr(value, "abs_lower", None)
+    return abs(value) if lower is None else lower()
+
+
+def inverse(size: int, entries: Sequence[Any]) -> list[Any]:
+    """The inverse of a matrix given by its entries row by row: numbers, or arrays of one shape."""
+    if not any(isinstance(x, np.ndarray) for x in entries):
+        if all(isinstance(x, (int, float, complex)) for x in entries):
+            return list(_inverse(np.array(entries).reshape(size, size)).ravel().tolist())
+        matrix = np.array(entries, dtype=object).reshape(size, size)
+        unit = np.eye(size, dtype=int).astype(object)
+        return list(solve_linear(matrix, unit).ravel())
+    arrays = np.broadcast_arrays(*entries)
+    if arrays[0].dtype == object:
+        flat = zip(*(x.ravel() for x in arrays), strict=True)
+        columns = zip(*(inverse(size, list(one)) for one in flat), strict=True)
+        return [np.array(x, dtype=object).reshape(arrays[0].shape) for x in columns]
+    stacked = np.stack(arrays, axis=-1)
+    found = _inverse(stacked.reshape(*stacked.shape[:-1], size, size))
+    return list(np.moveaxis(found.reshape(stacked.shape), -1, 0))
+
+
+def _inverse(matrix: Array) -> Array:
+    """Batched inverse with rows and columns brought to one scale; nan where singular."""
+    with np.errstate(all="ignore"):
+        rows = 1 / np.max(np.abs(matrix), axis=-1, keepdims=True)
+        columns = 1 / np.max(np.abs(matrix * rows), axis=-2, keepdims=True)
+        scaled = matrix * rows * columns
+        scaled[~np.all(np.isfinite(scaled), axis=(-1, -2))] = np.eye(matrix.shape[-1]) * np.nan
+        double: Any = np.result_type(matrix.dtype, np.float32)
+        if double in (np.longdouble, np.clongdouble):
+            double = np.complex128 if np.iscomplexobj(matrix) else np.float64
+        found = _plain_inverse(scaled.astype(double))
+        if matrix.dtype in (np.longdouble, np.clongdouble):
+            found = found.astype(matrix.dtype)
+            for _ in range(2):
+                found = found + found @ (np.eye(matrix.shape[-1]) - scaled @ found)
+        return cast(Array, found * np.swapaxes(columns, -1, -2) * np.swapaxes(rows, -1, -2))
+
+
+def _plain_inverse(matrix: Array) -> Array:
+    try:
+        return cast(Array, np.linalg.inv(matrix))
+    except np.linalg.LinAlgError:
+        if matrix.ndim == 2:
+            return np.full_like(matrix, np.nan)
+        return np.stack([_plain_inverse(part) for part in matrix])
+
+
+# -- recording ----------------------------------------------------------------------------------
+
+
+class _Register:
+    """Expressions of one group; each is evaluated once, minus signs are taken out."""
+
+    def __init__(self, tape: Tape, group: str, *, fold: bool) -> None:
+        self.tape, self.group, self.fold = tape, group, fold
+        self.index: dict[sp.Expr, int] = {}
+
+    def __call__(self, expression: sp.Expr) -> Value:
+        expression = sp.sympify(expression)
+        if self.fold and expression.is_Integer:
+            return int(expression)
+        if expression.could_extract_minus_sign():
+            return -self(-expression)
+        place = self.index.setdefault(expression, len(self.index))
+        return self.tape.input(self.group, place)
+
+
+@dataclass(frozen=True, eq=False)
+class Core:
+    """The equations ``F(v) = 0`` of one component: the kept unknowns and its programs.
+
+    ``residual(v, a, s, l) -> F``; ``step(...) -> F, Newton's correction``; ``tangent(..., da, ds)
+    -> dv`` when the coefficients change at rates da, ds; ``follow`` gives all three;
+    ``jacobian(v, a, s, l) -> F, dF/dv`` row by row.
+    """
+
+    kept: tuple[int, ...]
+    count: int
+    residual: Program
+    step: Program
+    tangent: Program
+    follow: Program
+    jacobian: Program
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Numbers of the groups: a (entries of A), s (weights of Sigma), o (outputs), l (laws)."""
+
+    a: list[Any]
+    s: list[Any]
+    o: list[Any]
+    l: list[Any]
+    weights: list[Any] = field(default_factory=list)
+
+    def single(self) -> Coefficients:
+        """The same at the only point, as plain numbers."""
+
+        def plain(value: Any) -> Any:
+            return value.reshape(-1)[0].item() if isinstance(value, np.ndarray) else value
+
+        return replace(
+            self,
+            a=[plain(x) for x in self.a],
+            s=[plain(x) for x in self.s],
+            o=[plain(x) for x in self.o],
+            l=[x[:, 0] for x in self.l],
+        )
+
+    def take(self, chosen: Any) -> Coefficients:
+        """Those of some points; numbers that do not vary stay as they are."""
+
+        def pick(value: Any) -> Any:
+            return value[chosen] if np.ndim(value) else value
+
+        return replace(
+            self,
+            a=[pick(x) for x in self.a],
+            s=[pick(x) for x in self.s],
+            o=[pick(x) for x in self.o],
+        )
+
+    def mean(self, law: int, value: Any) -> Any:
+        """The mean over a spectral law: over the first axis, the atoms."""
+        weights = self.weights[law]
+        if np.ndim(value) < np.ndim(self.l[0]):
+            return value
+        return np.tensordot(weights, value, axes=(0, 0))
+
+
+@dataclass(eq=False)
+class Programs:
+    """All programs of a fixed-point system; made by :func:`programs`."""
+
+    system: FixedPointSystem
+
+    def __post_init__(self) -> None:
+        self.parameters = self.system.parameters
+        self.tape = Tape()
+        self._a = _Register(self.tape, "a", fold=True)
+        self._s = _Register(self.tape, "s", fold=False)
+        self._o = _Register(self.tape, "o", fold=True)
+        self._laws: dict[Any, int] = {}
+        self._monomials: dict[Any, int] = {}
+        unknowns = []
+        recorded = []
+        for number, component in enumerate(self.system.components):
+            kept, values, outputs = self._core(number, component)
+            unknowns.append(values)
+            recorded.append((kept, outputs))
+        limits = self._limits(unknowns)
+        self.expressions = (*self._a.index, *self._s.index, *self._o.index)
+        self.sizes = (len(self._a.index), len(self._s.index), len(self._o.index))
+        self._unknowns, self._limit_nodes = unknowns, limits
+        self.cores = tuple(
+            self._programs(number, kept, outputs) for number, (kept, outputs) in enumerate(recorded)
+        )
+
+    # -- the equations
+
+    def _law_number(self, block: Block) -> int:
+        return self._laws.setdefault(block.law, len(self._laws))
+
+    def _monomial(self, block: Block, word: Sequence[Any]) -> Value:
+        if not word:
+            return 1
+        assert block.law is not None
+        powers = [0] * len(block.law.atoms[0])
+        for matrix in word:
+            powers[matrix.component] += 1
+        key = (self._law_number(block), tuple(powers))
+        return self.tape.input("l", self._monomials.setdefault(key, len(self._monomials)))
+
+    def _inverses(
+        self,
+        equation: DysonEquation,
+        block: Block,
+        values: Mapping[int, Value],
+        *,
+        shifted: bool,
+    ) -> list[list[Value]]:
+        place = {k: a for a, k in enumerate(block.members)}
+        matrix: list[list[Value]] = [[0] * len(place) for _ in place]
+        for e in equation.deterministic:
+            if e.row in place:
+                entry = self._a(e.coefficient) * self._monomial(block, e.word)
+                matrix[place[e.row]][place[e.column]] = (
+                    matrix[place[e.row]][place[e.column]] + entry
+                )
+        for t in equation.self_energy:
+            if t.row in place:
+                matrix[place[t.row]][place[t.column]] = (
+                    matrix[place[t.row]][place[t.column]]
+                    - self._s(t.coefficient) * values[t.unknown]
+                )
+        for row, unknown in equation.inverses if shifted else ():
+            if row in place:
+                i, j = place[row], place[unknown]
+                matrix[i][j] = matrix[i][j] + self._a(SHIFT)
+        return self.tape.inverse(matrix)
+
+    def _phi(
+        self, component: Component, block: Block, values: Mapping[int, Value]
+    ) -> dict[int, Value]:
+        place = {k: a for a, k in enumerate(block.members)}
+        own = [(u, k, l) for u, (k, l) in enumerate(component.pairs) if k in place]
+        if not own:
+            return {}
+        g = self._inverses(component.core, block, values, shifted=True)
+        found = {u: g[place[k]][place[l]] for u, k, l in own}
+        if block.law is None:
+            return found
+        law = self._law_number(block)
+        return {u: self.tape.mean(law, value) for u, value in found.items()}
+
+    def _core(self, number: int, component: Component) -> Any:
+        blocks = [b for b in component.core.blocks if _owned(component, b)]
+        eliminated = _eliminable(component, blocks)
+        kept = tuple(sorted(u for b in blocks if b not in eliminated for u in _owned(component, b)))
+        v = self.tape.inputs(f"v{number}", len(kept))
+        values: dict[int, Value] = dict(zip(kept, v, strict=True))
+        for block in eliminated:
+            values.update(self._phi(component, block, values))
+        found: dict[int, Value] = {}
+        for block in blocks:
+            if block not in eliminated:
+                found.update(self._phi(component, block, values))
+        return kept, values, [found[u] - values[u] for u in kept]
+
+    def _programs(self, number: int, kept: tuple[int, ...], outputs: list[Value]) -> Core:
+        tape, name = self.tape, f"v{number}"
+        count = len(kept)
+        v = [tape.input(name, k) for k in range(count)]
+        columns = [tape.derivative(outputs, {x: 1}) for x in v]
+        jacobian = [columns[j][i] for i in range(count) for j in range(count)]
+        minus = [[-columns[j][i] for j in range(count)] for i in range(count)]
+        rates = {
+            tape.input(group, k): tape.input(f"d{group}", k)
+            for group, size in zip("as", self.sizes, strict=False)
+            for k in range(size)
+        }
+        change = tape.derivative(outputs, rates)
+        step, tangent = tape.solve(minus, [outputs, change])
+        plain = [name, "a", "s", "l"]
+        return Core(
+            kept,
+            count,
+            tape.function("residual", outputs, plain),
+            tape.function("step", [*outputs, *step], plain),
+            tape.function("tangent", tangent, [*plain, "da", "ds"]),
+            tape.function("follow", [*outputs, *step, *tangent], [*plain, "da", "ds"]),
+            tape.function("jacobian", [*outputs, *jacobian], plain),
+        )
+
+    # -- the limits
+
+    def _limits(self, unknowns: list[dict[int, Value]]) -> list[Value]:
+        inverses: dict[int, dict[tuple[int, int], Value]] = {}
+        for number, component in enumerate(self.system.components):
+            entries: dict[tuple[int, int], Value] = {}
+            for block in component.full.blocks:
+                g = self._inverses(component.full, block, unknowns[number], shifted=False)
+                for i, k in enumerate(block.members):
+                    for j, l in enumerate(block.members):
+                        entries[k, l] = g[i][j]
+            inverses[number] = entries
+        return [
+            self._bilinear(limit, inverses[limit.component])
+            if isinstance(limit, BilinearOutput)
+            else self._trace(limit, inverses[limit.component])
+            for limit in self.system.limits
+        ]
+
+    def _entry(
+        self, number: int, g: Mapping[tuple[int, int], Value], k: int, l: int, word: Any
+    ) -> Value:
+        """Mean over the law of ``word * G_kl``; zero where sizes differ."""
+        blocks = self.system.components[number].full.blocks
+        block = next(b for b in blocks if k in b.members)
+        value = g.get((k, l), 0)
+        if block.law is None:
+            return value
+        return self.tape.mean(self._law_number(block), self._monomial(block, word) * value)
+
+    def _trace(self, limit: TraceOutput, g: Mapping[tuple[int, int], Value]) -> Value:
+        total = sum_of(
+            self._o(value) * self._entry(limit.component, g, k, l, word)
+            for k, l, value, word in limit.terms
+        )
+        return self._o(limit.constant) + self._o(limit.size) * total
+
+    def _bilinear(self, limit: BilinearOutput, g: Mapping[tuple[int, int], Value]) -> Value:
+        count = limit.count
+        gram = {(i, j): self._o(value) for i, j, value in limit.gram}
+        small: list[list[Value]] = [[0] * (count + 1) for _ in range(count)]
+        for row, column, value in limit.corner:
+            small[row][column] = small[row][column] + self._o(value)
+        for row, unknown, one, value, word in limit.left:
+            for source, other, column, factor in limit.right:
+                entry = self._entry(limit.component, g, unknown, source, word)
+                product = self._o(value) * self._o(factor) * gram.get((one, other), 0) * entry
+                small[row][column] = small[row][column] - product
+        readout: dict[int, Value] = {}
+        for index, value in limit.readout:
+            readout[index] = readout.get(index, 0) + self._o(value)
+        return self._o(limit.constant) - self.tape.bilinear(
+            [readout.get(k, 0) for k in range(count)],
+            [row[:count] for row in small],
+            [row[count] for row in small],
+        )
+
+    @property
+    def atoms(self) -> int:
+        """The number of atoms of the largest spectral law, 1 without."""
+        return max((len(law.weights) for law in self._laws), default=1)
+
+    @property
+    def shift(self) -> int | None:
+        """The place of the shift of all inverses in group a."""
+        return self._a.index.get(SHIFT)
+
+    @cached_property
+    def ridges(self) -> tuple[tuple[int, sp.Symbol, int], ...]:
+        """(place in group a, symbol, sign) of ridges: symbols that enter diagonals of A only.
+
+        Far from the origin in all of them the equations are solved by iteration.
+        """
+        elsewhere = set().union(*(e.free_symbols for e in self._s.index), set())
+        found = {}
+        for component in self.system.components:
+            for e in component.core.deterministic:
+                for symbol in e.coefficient.free_symbols:
+                    sign = {symbol: 1, -symbol: -1}.get(e.coefficient, 0)
+                    if e.row != e.column or not sign or symbol in elsewhere or e.word:
+                        elsewhere.add(symbol)
+                    found[symbol] = sign
+        return tuple(
+            (self._a.index[symbol], symbol, sign)
+            for symbol, sign in sorted(found.items(), key=str)
+            if symbol not in elsewhere
+        )
+
+    @cached_property
+    def limits(self) -> Program:
+        """``limits(v0, ..., a, s, o, l)``."""
+        return self.tape.function("limits", self._limit_nodes, [*self._groups, "a", "s", "o", "l"])
+
+    @cached_property
+    def slopes(self) -> Program:
+        """``slopes(v0, ..., dv0, ..., a, s, o, l, da, ds, do)``: limits, then their slopes."""
+        tape = self.tape
+        rates = {
+            tape.input(group, k): tape.input(f"d{group}", k)
+            for group in [*self._groups, "a", "s", "o"]
+            for k in range(tape.groups.get(group, 0))
+        }
+        slopes = tape.derivative(self._limit_nodes, rates)
+        moving = [f"d{g}" for g in self._groups]
+        groups = [*self._groups, *moving, "a", "s", "o", "l", "da", "ds", "do"]
+        return tape.function("slopes", [*self._limit_nodes, *slopes], groups)
+
+    @property
+    def _groups(self) -> list[str]:
+        return [f"v{k}" for k in range(len(self.system.components))]
+
+    # -- numbers
+
+    @cached_property
+    def source(self) -> str:
+        """The generated source of all coefficients."""
+        return source_of([e.subs(SHIFT, 0) for e in self.expressions], self.parameters)
+
+    @cached_property
+    def _function(self) -> Program:
+        return load(self.source)
+
+    @cached_property
+    def _formula(self) -> Program:
+        symbols = (
+            *self.system.linearization.symbols,
+            *(symbol for symbol, _, _ in self.system.derivatives),
+            *self.parameters,
+        )
+        return load(source_of([self.system.formula], symbols))
+
+    @cached_property
+    def variables(self) -> tuple[sp.Symbol, ...]:
+        """The parameters in which limits are differentiated."""
+        return tuple(dict.fromkeys(variable for _, _, variable in self.system.derivatives))
+
+    def arguments(self, values: Mapping[Any, Any]) -> tuple[Any, ...]:
+        """The parameters' values in order; InputError names those missing."""
+        missing = [s for s in self.parameters if s not in values]
+        if missing:
+            raise InputError(
+                f"got no value for {', '.join(map(str, missing))}; "
+                f"this system needs {', '.join(map(str, self.parameters))}"
+            )
+        return tuple(values[s] for s in self.parameters)
+
+    def _split(self, flat: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        first, second, _ = self.sizes
+        return flat[:first], flat[first : first + second], flat[first + second :]
+
+    def coefficients(self, values: Mapping[Any, Any], numbers: Numbers = NUMPY) -> Coefficients:
+        """All coefficients at given parameters (numbers, or arrays of one shape)."""
+        x = self.arguments(values)
+        flat = self._call(self._function, x, numbers)
+        laws = self._law_numbers(x, numbers)
+        return Coefficients(*self._split(flat), *laws)
+
+    def rates(
+        self, values: Mapping[Any, Any], variable: sp.Symbol, numbers: Numbers = NUMPY
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """The derivatives of the coefficients a, s, o in one parameter."""
+        program = _slope(self.expressions, self.parameters, variable)
+        return self._split(self._call(program, self.arguments(values), numbers))
+
+    def _law_numbers(self, x: tuple[Any, ...], numbers: Numbers) -> tuple[list[Any], list[Any]]:
+        if not self._laws:
+            return [], []
+        batched = any(isinstance(value, np.ndarray) for value in x)
+        tables, weights = [], []
+        for law in self._laws:
+            flat = [*law.weights, *(value for atom in law.atoms for value in atom)]
+            found = self._constants(tuple(flat), x, numbers)
+            count = len(law.weights)
+            weights.append(np.array(found[:count]))
+            tables.append(np.array(found[count:]).reshape(count, -1))
+        monomials = []
+        for law_number, powers in self._monomials:
+            value: Any = 1
+            for component, power in enumerate(powers):
+                if power:
+                    value = value * tables[law_number][:, component] ** power
+            monomials.append(value[:, None] if batched else value)
+        return monomials, weights
+
+    def _constants(
+        self, expressions: tuple[sp.Expr, ...], x: tuple[Any, ...], numbers: Numbers
+    ) -> list[Any]:
+        if all(e.is_Rational for e in expressions):
+            return [numbers.rational(int(e.p), int(e.q)) for e in expressions]
+        return self._call(_constant_program(expressions, self.parameters), x, numbers)
+
+    def _call(self, program: Program, x: tuple[Any, ...], numbers: Numbers) -> list[Any]:
+        n = numbers
+        return program(x, n.rational, n.sqrt, n.exp, n.log, n.pi)
+
+    def value(
+        self,
+        values: Mapping[Any, Any],
+        vs: Sequence[Any],
+        numbers: Numbers = NUMPY,
+        k: Coefficients | None = None,
+    ) -> Any:
+        """The expression's value at solved unknowns; derivatives by implicit differentiation."""
+        k = k or self.coefficients(values, numbers)
+        calls = {"mean": k.mean, "inverse": inverse}
+        limits: list[Any] = []
+        totals: dict[sp.Symbol, list[Any]] = {}
+        for variable in self.variables:
+            da, ds, do = self.rates(values, variable, numbers)
+            moving = [
+                core.tangent(v, k.a, k.s, k.l, da, ds, **calls)
+                for core, v in zip(self.cores, vs, strict=True)
+            ]
+            flat = self.slopes(*vs, *moving, k.a, k.s, k.o, k.l, da, ds, do, **calls)
+            limits, totals[variable] = flat[: len(flat) // 2], flat[len(flat) // 2 :]
+        if not limits:
+            limits = self.limits(*vs, k.a, k.s, k.o, k.l, **calls)
+        slopes = [totals[variable][index] for _, index, variable in self.system.derivatives]
+        return self._call(self._formula, (*limits, *slopes, *self.arguments(values)), numbers)[0]
+
+    def unknowns(self, vs: Sequence[Any], k: Coefficients) -> list[list[Any]]:
+        """All scalar unknowns of every component, the eliminated ones too."""
+        return self._all(*vs, k.a, k.s, k.l, mean=k.mean, inverse=inverse)
+
+    @cached_property
+    def _all(self) -> Program:
+        counts = [len(values) for values in self._unknowns]
+        flat = [values[u] for values in self._unknowns for u in range(len(values))]
+        program = self.tape.function("unknowns", flat, [*self._groups, "a", "s", "l"])
+
+        def split(*arguments: Any, **calls: Any) -> list[Any]:
+            found, start = program(*arguments, **calls), 0
+            parts = []
+            for count in counts:
+                parts.append(found[start : start + count])
+                start += count
+            return parts
+
+        return split
+
+
+def _owned(component: Component, block: Block) -> list[int]:
+    return [u for u, (k, _) in enumerate(component.pairs) if k in block.members]
+
+
+def _eliminable(component: Component, blocks: list[Block]) -> list[Block]:
+    """Blocks whose unknowns follow from the others', most unknowns first, in order of use."""
+    feeds = {
+        b: {t.unknown for t in component.core.self_energy if t.row in b.members} for b in blocks
+    }
+    chosen: list[Block] = []
+    for block in sorted(blocks, key=lambda b: -len(_owned(component, b))):
+        if len(chosen) + 1 == len(blocks):
+            break
+        order = _in_order([*chosen, block], feeds, component)
+        if order is not None:
+            chosen = order
+    return chosen
+
+
+def _in_order(
+    blocks: list[Block], feeds: Mapping[Block, set[int]], component: Component
+) -> list[Block] | None:
+    """The blocks so that each is fed by earlier ones only; None where they feed in a circle."""
+    left, order = list(blocks), []
+    while left:
+        ready = [
+            b for b in left if not any(feeds[b] & set(_owned(component, other)) for other in left)
+        ]
+        if not ready:
+            return None
+        order += ready
+        left = [b for b in left if b not in ready]
+    return order
+
+
+@lru_cache(maxsize=64)
+def _constant_program(
+    expressions: tuple[sp.Expr, ...], parameters: tuple[sp.Symbol, ...]
+) -> Program:
+    return load(source_of(expressions, parameters))
+
+
+def programs(system: FixedPointSystem | CompiledSystem) -> Programs:
+    """Record once; later calls with an equal system return the same object."""
+    return _programs(system.system if isinstance(system, CompiledSystem) else system)
+
+
+@lru_cache(maxsize=256)
+def _programs(system: FixedPointSystem) -> Programs:
+    return Programs(system)
