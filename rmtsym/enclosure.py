@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import sympy
@@ -69,7 +70,7 @@ def _down(q: Quadratic) -> Quadratic:
 def _plus(*qs: Quadratic | None) -> Quadratic | None:
     if any(q is None for q in qs):
         return None
-    a, b, c = (sum(parts) for parts in zip(*(q for q in qs if q is not None)))
+    a, b, c = (sum(parts) for parts in zip(*(q for q in qs if q is not None), strict=True))
     return (a, b, c)
 
 
@@ -81,7 +82,7 @@ def _most(qs: list[Quadratic | None]) -> Quadratic | None:
     known = [q for q in qs if q is not None]
     if not known or len(known) < len(qs):
         return None
-    a, b, c = (max(parts) for parts in zip(*known))
+    a, b, c = (max(parts) for parts in zip(*known, strict=True))
     return (a, b, c)
 
 
@@ -168,8 +169,12 @@ class _Majorant:
             return self.extreme(parts, isinstance(e, sympy.Max))
         if isinstance(e, sympy.Piecewise):
             branches = [self(value) for value, _ in e.args]
-            return Bound(_most([b.upper for b in branches]), _least([b.lower for b in branches]),
-                         _most([b.top for b in branches]), _least([b.bottom for b in branches]))  # fmt: skip
+            return Bound(
+                _most([b.upper for b in branches]),
+                _least([b.lower for b in branches]),
+                _most([b.top for b in branches]),
+                _least([b.bottom for b in branches]),
+            )
         return Bound()
 
     def constant(self, e: Expr) -> Bound:
@@ -250,7 +255,7 @@ class _Majorant:
         top, bottom = g.upper, g.lower  # g > 0 where log is real
         if top is None or bottom is None:
             return Bound(None, None, top, bottom)
-        a, b, c = (max(abs(x), abs(y)) for x, y in zip(top, bottom))
+        a, b, c = (max(abs(x), abs(y)) for x, y in zip(top, bottom, strict=True))
         size = a + b * self.scale + c * self.scale**2
         upper = _up((math.log(max(size, 1e-300)), 2 / self.scale, 0.0))
         return Bound(upper, None, top, bottom)
@@ -333,7 +338,7 @@ class _Enclosure:
         """Whether the integrand is even."""
         if self.power == 2:
             return hermite.parity(self.f, self.symbol) is not None
-        return hermite.parity(self.f, self.symbol) == (-1) ** self.k
+        return bool(hermite.parity(self.f, self.symbol) == (-1) ** self.k)
 
     def pane(self, pane: Pane, panes: Panes) -> arb:
         integrand = _Integrand(pane.expression, self.symbol, self.k, self.power)
@@ -374,7 +379,7 @@ class _Enclosure:
 
         stop = int(float(start.mid())) + int(self.goal * math.log(2)) + 8
         for _ in range(40):
-            m = _Majorant(v, float(stop), 1, lambda e: self.sampled_sign(e, v, float(stop)))
+            m = _Majorant(v, float(stop), 1, partial(self.sampled_sign, v, float(stop)))
             bound = m(inner).upper
             if bound is not None and bound[2] <= 0 and self.power * bound[1] < 1 - 1e-6:
                 size = self.power * bound[0] - stop - math.log(1 - self.power * bound[1])
@@ -387,7 +392,7 @@ class _Enclosure:
         rest = abs(weight.weight(near)).upper() * arb(size).exp()
         return self.integral(g, start, arb(stop)) + arb(0, rest.upper())
 
-    def sampled_sign(self, e: Expr, symbol: Symbol, at: float) -> int:
+    def sampled_sign(self, symbol: Symbol, at: float, e: Expr) -> int:
         """The sign of a base that has no zero beyond ``at`` (its zeros are breakpoints)."""
         value = compile_ball(e, symbol)(arb(at), False)
         return 1 if value > 0 else -1 if value < 0 else 0
@@ -416,7 +421,7 @@ class _Enclosure:
         if panes.complete and edge.is_finite and order(abs(edge), sympy.Integer(T)) >= 0:
             return None
         at = float(side * T)
-        m = _Majorant(self.symbol, at, side, lambda e: self.sampled_sign(e, self.symbol, at))
+        m = _Majorant(self.symbol, at, side, partial(self.sampled_sign, self.symbol, at))
         upper = m(expression).upper
         if upper is None:
             return None

@@ -8,7 +8,7 @@ completing the square with lambda = 1 - 2 q2, m = (q1 + s)/lambda, and integrati
 (Stein's identity) gives
 
     J_n = m J_{n-1} + (n-1)/lambda J_{n-2} - 1/lambda [x^{n-1} ... phi(x - s)]_a^b
-          + 1/lambda sum_i (2 alpha_i/sqrt(pi)) exp(-beta_i^2) J_{n-1}(one erf less, alpha_i, beta_i),
+          + 1/lambda sum_i (2 alpha_i/sqrt(pi)) exp(-beta_i^2) J_{n-1}(without erf i),
 
 down to J_0, a probability of one, two or three correlated normal variables.  Sines and cosines
 are exponentials with imaginary q1.  ``F(s) = E f(xi + s)`` is the sum over panes; at s = 0, with
@@ -220,7 +220,8 @@ def _expectation(f: Expr, t: Symbol, s: Expr, weight: Expr, power: int = 1) -> E
 
 
 def _tidy(total: dict[Expr, Expr]) -> Expr:
-    terms, merged = [], defaultdict(lambda: Integer(0))
+    terms: list[Expr] = []
+    merged: dict[Expr, Expr] = defaultdict(lambda: Integer(0))
     for basis, coefficient in total.items():
         number, core = basis.as_coeff_Mul()
         merged[core] += number * coefficient
@@ -248,7 +249,7 @@ def _tidy(total: dict[Expr, Expr]) -> Expr:
 
 def reflect(f: Expr, t: Symbol) -> Expr:
     """f(-t), almost everywhere: floor(-x) = -1 - floor(x) and its relatives are used."""
-    rules = {
+    rules: dict[Any, Any] = {
         sympy.floor: lambda x: -1 - sympy.floor(x),
         sympy.ceiling: lambda x: 1 - sympy.ceiling(x),
         sympy.frac: lambda x: 1 - sympy.frac(x),
@@ -458,7 +459,7 @@ def exact_coefficient(f: Expr, t: Symbol, k: int) -> Expr | None:
 
 def _from_jumps(panes: Panes, t: Symbol, k: Symbol) -> tuple[int, Expr]:
     total, top = Integer(0), 0
-    for left, right in zip(panes.panes, panes.panes[1:]):
+    for left, right in zip(panes.panes, panes.panes[1:], strict=True):
         b = right.lower
         jump = sympy.expand(right.expression - left.expression)
         if not jump.is_polynomial(t) or not right.expression.is_polynomial(t):

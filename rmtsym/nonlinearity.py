@@ -38,7 +38,7 @@ class Mean(Constant):
     __slots__ = ("source",)
 
     def __new__(cls, source: Expr) -> Mean:
-        self = super().__new__(cls)
+        self: Mean = super().__new__(cls)
         self.source = source
         return self
 
@@ -313,7 +313,7 @@ class Nonlinearity:
         """
         expression = self._valued_or_symbolic()
         known = {str(p): p for p in self.parameters}
-        for key, value in values.items():
+        for key, _value in values.items():
             if str(key) not in known:
                 raise NonlinearityError(f"f = {sympy.sstr(expression)} has no parameter {key}")
         return Nonlinearity(

@@ -9,7 +9,8 @@ refused with its place.  Breakpoints are exact SymPy numbers where algebra gives
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -35,7 +36,7 @@ class Root(Constant):
     __slots__ = ("_lower", "_source", "_symbol", "_upper")
 
     def __new__(cls, source: Expr, symbol: Symbol, lower: Expr, upper: Expr) -> Root:
-        self = super().__new__(cls)
+        self: Root = super().__new__(cls)
         self._source, self._symbol, self._lower, self._upper = source, symbol, lower, upper
         return self
 
@@ -329,10 +330,11 @@ class _Splitter:
                 for piece in self.signs(g, low, high)
             ]
             # equality holds on a null set, unless it holds throughout a pane
-            test = {
+            tests: dict[str, Callable[[int], bool]] = {
                 "<": lambda s: s < 0, ">": lambda s: s > 0, "<=": lambda s: s <= 0,
                 ">=": lambda s: s >= 0, "==": lambda s: s == 0, "!=": lambda s: s != 0,
-            }[condition.rel_op]  # fmt: skip
+            }  # fmt: skip
+            test = tests[condition.rel_op]
             return [(low, high, test(s)) for low, high, s in cells]
         raise NonlinearityError(f"{condition} is not a condition on {self.symbol}")
 
@@ -350,7 +352,7 @@ class _Splitter:
         if mark:
             self.marks.update(points, self.vanishing(g, (a, b)))
         ends = [a, *points, b]
-        cells = [(low, high, self.sample(g, low, high)) for low, high in zip(ends, ends[1:])]
+        cells = [(low, high, self.sample(g, low, high)) for low, high in itertools.pairwise(ends)]
         return cells
 
     def parametric_signs(self, g: Expr, a: Expr, b: Expr, mark: bool) -> list[Cell]:
@@ -420,7 +422,7 @@ class _Splitter:
         ends = [low, *self.inside(points, low, high), high]
         function = compile_ball(g, self.symbol)
         cells = []
-        for left, right in zip(ends, ends[1:]):
+        for left, right in itertools.pairwise(ends):
             with precision(256):
                 middle = (constant_ball(left) + constant_ball(right)) / 2
                 level = function(middle.mid(), False).mid().floor()
@@ -432,7 +434,7 @@ class _Splitter:
         width = values.rad() if values.is_finite() else arb(10**9)
         if values.is_finite() and width < 100:
             return values
-        function, hull = compile_ball(g, self.symbol), None
+        function, hull = compile_ball(g, self.symbol), arb(0)
         left, right = constant_ball(low), constant_ball(high)
         count = 512
         for i in range(count):
@@ -442,7 +444,7 @@ class _Splitter:
             value = function(piece, False)
             if not value.is_finite():
                 raise UnsupportedError(f"floor of the unbounded {sympy.sstr(g)}")
-            hull = value if hull is None else hull.union(value)
+            hull = value if i == 0 else hull.union(value)
         if hull.rad() > MAX_PANES:
             raise UnsupportedError(f"floor({sympy.sstr(g)}) jumps too often to be cut into panes")
         return hull

@@ -10,6 +10,7 @@ k share the nodes.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
@@ -55,9 +56,9 @@ def check_square_integrable(f: Expr, symbol: Symbol) -> float:
     Returns the largest p with |f| ~ |t - s|^-p at a singular point s, 0 when there is none.
 
     >>> t = Symbol("t", real=True)
-    >>> check_square_integrable(1 / t, t)
+    >>> check_square_integrable(1 / t, t)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    rmtsym.errors.NonlinearityError: nu = E f(xi)^2 is infinite: f = 1/t grows like |t - 0|^-1 at t = 0
+    rmtsym.errors.NonlinearityError: nu = E f(xi)^2 is infinite: f = 1/t grows like ... at t = 0
     """
     panes, function = split(f, symbol), compile_ball(f, symbol)
     strongest = 0.0
@@ -78,7 +79,8 @@ def check_square_integrable(f: Expr, symbol: Symbol) -> float:
     for side, name in ((-1, "-oo"), (1, "oo")):
         if _outgrows(function, side):
             raise NonlinearityError(
-                f"nu = E f(xi)^2 is infinite: f = {sympy.sstr(f)} outgrows exp(t^2/4) as t -> {name}"
+                f"nu = E f(xi)^2 is infinite: f = {sympy.sstr(f)} outgrows exp(t^2/4) "
+                f"as t -> {name}"
             )
     return strongest
 
@@ -187,10 +189,10 @@ class _Table:
             scales = [0.0] * (len(orders) + 1)
             for piece in self.pieces(panes, symbol):
                 part = self.integrate(piece, symbol)
-                totals = [a + b for a, b in zip(totals, part)]
-                scales = [max(a, log2_abs(b)) for a, b in zip(scales, part)]
+                totals = [a + b for a, b in zip(totals, part, strict=True)]
+                scales = [max(a, log2_abs(b)) for a, b in zip(scales, part, strict=True)]
         # what was summed, and log2 of the largest summand above one: errors are relative to it
-        self.moments = dict(zip(orders, zip(totals, scales)))
+        self.moments = dict(zip(orders, zip(totals, scales, strict=True), strict=False))
         self.energy = totals[-1], scales[-1]
 
     def pieces(self, panes: Panes, symbol: Symbol) -> Iterator[Pane]:
@@ -205,7 +207,7 @@ class _Table:
             ]
             self.rough.update(points)
             ends = [pane.lower, *points, pane.upper]
-            for low, high in zip(ends, ends[1:]):
+            for low, high in itertools.pairwise(ends):
                 if _before(low, sympy.Integer(self.end)) and _before(
                     -sympy.Integer(self.end), high
                 ):
@@ -228,7 +230,7 @@ class _Table:
             halves = (Pane(pane.lower, middle, pane.expression),
                       Pane(middle, pane.upper, pane.expression))  # fmt: skip
             left, right = (self.integrate(half, symbol, depth + 1) for half in halves)
-            return [x + y for x, y in zip(left, right)]
+            return [x + y for x, y in zip(left, right, strict=True)]
         return sums
 
     def whole(self, pane: Pane, f: BallFunction) -> list[arb]:
@@ -264,7 +266,7 @@ class _Table:
                 )
             new = self.sums(f, nodes)
             refines = nested and level > self.first
-            combined = [a / 2 + b for a, b in zip(sums, new)] if refines else new
+            combined = [a / 2 + b for a, b in zip(sums, new, strict=True)] if refines else new
             before, sums = sums, combined
             if not all(s.is_finite() for s in sums):
                 raise ConvergenceError(
@@ -273,7 +275,7 @@ class _Table:
                 )
             if level > self.first:
                 gaps.append(
-                    max(log2_abs(a - b) - max(0.0, log2_abs(b)) for a, b in zip(before, sums))
+                    max(log2_abs(a - b) - max(0.0, log2_abs(b)) for a, b in zip(before, sums, strict=True))
                 )
             # an exponential rule doubles its digits per level: 0.7 of them seen, all are there
             if len(gaps) >= 2 and gaps[-1] < -0.7 * self.goal and gaps[-2] < -0.25 * self.goal:
@@ -425,9 +427,10 @@ def moment(
 ) -> mpmath.mpf:
     r"""E[f(xi) he_k(xi)], xi ~ N(0, 1), correct to ``digits`` significant digits.
 
-    The orders below ``together`` share their nodes.  ``exact`` is asked once for a closed form, when nothing but zero has been seen; without one, a
-    moment that stays below 10^-(digits + 100) is returned as zero.  Raises NonlinearityError
-    when nu is infinite, ConvergenceError when the rule does not settle.
+    The orders below ``together`` share their nodes.  ``exact`` is asked once for a closed form,
+    when nothing but zero has been seen; without one, a moment that stays below
+    10^-(digits + 100) is returned as zero.  Raises NonlinearityError when nu is infinite,
+    ConvergenceError when the rule does not settle.
 
     >>> t = Symbol("t", real=True)
     >>> print(mpmath.nstr(moment(sympy.tanh(t), t, 1, 30), 30))
