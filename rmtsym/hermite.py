@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import sympy
@@ -459,7 +460,7 @@ def exact_coefficient(f: Expr, t: Symbol, k: int) -> Expr | None:
 
 def _from_jumps(panes: Panes, t: Symbol, k: Symbol) -> tuple[int, Expr]:
     total, top = Integer(0), 0
-    for left, right in zip(panes.panes, panes.panes[1:], strict=True):
+    for left, right in pairwise(panes.panes):
         b = right.lower
         jump = sympy.expand(right.expression - left.expression)
         if not jump.is_polynomial(t) or not right.expression.is_polynomial(t):

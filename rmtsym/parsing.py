@@ -52,7 +52,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
         name: (getattr(sympy, name), 1, 1)
         for name in (
             "sqrt cbrt sin cos tan cot sec csc asin acos atan acot "
-            "tanh coth sech csch asinh acosh atanh erf erfc erfi Abs sign floor ceiling frac Not sinc"
+            "tanh coth sech csch asinh acosh atanh "
+            "erf erfc erfi Abs sign floor ceiling frac Not sinc"
         ).split()
     },
     **{name: (_bounded(getattr(sympy, name)), 1, 1) for name in ("exp", "sinh", "cosh")},

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from sympy import Rational, Symbol
+
+from rmtsym import nonlinearity
+from rmtsym.errors import ConvergenceError, InputError, NonlinearityError, PrecisionError
+from rmtsym.nonlinearity import CATALOGUE, GELU, RELU, SOFTPLUS, TANH, Nonlinearity, t
+
+
+def test_every_kind_of_input_is_one_value() -> None:
+    x = Symbol("x")
+    forms = ["tanh", "tanh(t)", "tanh(x)", sympy.tanh(x), sympy.tanh(t), TANH, Nonlinearity(TANH)]
+    assert {Nonlinearity(f) for f in forms} == {TANH}
+    assert Nonlinearity("0.1*t").expression == t / 10
+    assert Nonlinearity(0.1 * x).expression == t / 10
+    assert pickle.loads(pickle.dumps(GELU)) == GELU
+    with pytest.raises(AttributeError):
+        TANH.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["", "relu(t)", "t > 1", "t.x", sympy.I * t, sympy.Function("g")(t), t > 1, None, [1], 1j,
+     sympy.Symbol("a") * sympy.Symbol("b"), sympy.zoo, int, "exp(I)*unknown(t)"],
+)  # fmt: skip
+def test_what_is_no_nonlinearity_is_refused(bad: object) -> None:
+    with pytest.raises(InputError):
+        Nonlinearity(bad)
+
+
+def test_a_free_symbol_needs_a_value() -> None:
+    f = Nonlinearity("tanh(beta*t)")
+    for call in (lambda: f.coefficient(1), lambda: f.nu(30), lambda: f(0.0),
+                 lambda: f.coefficient(1, 20, certified=True)):  # fmt: skip
+        with pytest.raises(NonlinearityError, match="beta"):
+            call()
+    assert f.subs({"beta": 1}) == TANH
+    assert f.subs({Symbol("beta"): "1/2"}) == TANH.scaled(0.5)
+    with pytest.raises(NonlinearityError, match="gamma"):
+        f.subs({"gamma": 1})
+
+
+@pytest.mark.parametrize("f", ["1/t", "exp(t^2/4)", "log(t)", "1/sqrt(abs(t))"])
+def test_inadmissible_functions_are_refused_by_every_number(f: str) -> None:
+    g = Nonlinearity(f)
+    for call in (lambda: g.coefficient(0), lambda: g.coefficient(1), lambda: g.nu(),
+                 lambda: g.nu(20), lambda: g.exact_coefficient(1),
+                 lambda: g.nu(15, certified=True)):  # fmt: skip
+        with pytest.raises(NonlinearityError):
+            call()
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_centred_has_no_mean_and_the_rest_unchanged(name: str) -> None:
+    f, g = CATALOGUE[name], CATALOGUE[name].centred()
+    assert g.is_centred
+    assert g.coefficient(0) == 0
+    assert g.coefficient(1) == pytest.approx(f.coefficient(1), rel=1e-14, abs=1e-300)
+    assert g.nu() == pytest.approx(f.nu() - f.coefficient(0) ** 2, rel=1e-12)
+    assert g.centred() == g
+    x = np.linspace(-3, 3, 7)
+    np.testing.assert_allclose(g(x), f(x) - f.coefficient(0), rtol=1e-13, atol=1e-14)
+
+
+def test_centring_keeps_digits_and_exactness() -> None:
+    assert RELU.centred().exact_nu() == Rational(1, 2) - 1 / (2 * sympy.pi)
+    with mpmath.workdps(50):
+        nu = SOFTPLUS.nu(45) - SOFTPLUS.coefficient(0, 45) ** 2
+        assert abs(SOFTPLUS.centred().nu(40) / nu - 1) < mpmath.mpf(10) ** -40
+    ball = SOFTPLUS.centred().nu(30, certified=True)
+    assert abs(float(ball.mid()) - float(nu)) < 1e-15
+
+
+def test_the_catalogue_within_its_budget() -> None:
+    for name, f in CATALOGUE.items():
+        start = time.perf_counter()
+        values = [f.coefficient(k, 20) for k in range(7)]
+        exact = [f.exact_coefficient(k) for k in range(7)]
+        f.nu(20), f.exact_nu()
+        assert time.perf_counter() - start < 2, name
+        assert all(isinstance(v, mpmath.mpf) for v in values)
+        assert not any(e is not None and e.has(sympy.Integral) for e in exact)
+
+
+def test_bessel_and_parseval() -> None:
+    for f in (RELU, TANH, GELU, CATALOGUE["sign"], CATALOGUE["floor"]):
+        assert sum(a * a for a in f.coefficients(16)) <= f.nu() * (1 + 1e-14)
+    assert CATALOGUE["exp"].share(24) == pytest.approx(1, abs=1e-14)
+    assert CATALOGUE["cube"].order_for_share(1) == 4
+    assert TANH.order_for_share(0.9) == 2
+    with pytest.raises(ConvergenceError):
+        nonlinearity.SIGN.order_for_share(0.9999)
+
+
+def test_product_moment_is_the_sum_over_orders() -> None:
+    value = GELU.product_moment("tanh")
+    terms = zip(GELU.coefficients(60), TANH.coefficients(60), strict=True)
+    assert value == pytest.approx(sum(a * b for a, b in terms), rel=1e-8)
+    with mpmath.workdps(40):
+        assert GELU.product_moment(GELU, 30) == GELU.nu(30)
+    assert GELU.product_moment(np.tanh) == pytest.approx(value, rel=1e-13)
+
+
+def test_prescribed_coefficients_come_back() -> None:
+    f = Nonlinearity.from_coefficients([0, "1/2", 0.25, 1])
+    assert [f.exact_coefficient(k) for k in range(5)] == [
+        0, Rational(1, 2), Rational(1, 4), 1, 0,
+    ]  # fmt: skip
+    x = np.linspace(-2, 2, 9)
+    np.testing.assert_allclose(f.partial_sum(x, 4), f(x), rtol=1e-13, atol=1e-14)
+
+
+def test_rows() -> None:
+    rows = RELU.rows(3, digits=20)
+    assert [row["k"] for row in rows] == [0, 1, 2, 3]
+    assert rows[1]["exact"] == Rational(1, 2)
+    assert TANH.rows(1)[1]["exact"] is None
+
+
+def test_a_numpy_function_is_numeric_only() -> None:
+    f = Nonlinearity(np.tanh)
+    assert f.expression is None
+    np.testing.assert_allclose(f.coefficients(4), TANH.coefficients(4), atol=1e-14)
+    assert Nonlinearity(np.sign).nu() == pytest.approx(1, abs=1e-14)
+    assert f.centred().coefficient(0) == pytest.approx(0, abs=1e-15)
+    with pytest.raises(PrecisionError, match="NumPy"):
+        f.coefficient(1, 20)
+    with pytest.raises(PrecisionError):
+        f.nu(certified=True)
+
+
+# evaluation
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "expected"),
+    [
+        ("softplus", 800.0, 800.0), ("softplus", -40.0, 4.248354255291588986e-18),
+        ("gelu", -10.0, -7.619853024160526e-23), ("silu", -700.0, -6.901773580631839e-302),
+        ("sigmoid", 800.0, 1.0), ("sigmoid", -800.0, 0.0), ("t*exp(t)/(1+exp(t))", 800.0, 800.0),
+        ("sinh(t)/cosh(t)", 900.0, 1.0), ("exp(t) - 1", 1e-12, 1.0000000000005e-12),
+        ("truncated_exp", 1e4, 5.0), ("elu", -1e4, -1.0), ("mish", -50.0, -9.64374923981959e-21),
+        ("exp(t)/(exp(t) + exp(-t))", 800.0, 1.0), ("log(1 + t^2)", 1e-9, 1e-18),
+    ],
+)  # fmt: skip
+def test_evaluation_is_careful(f: str, x: float, expected: float) -> None:
+    value = Nonlinearity(f)(x)
+    assert value == pytest.approx(expected, rel=1e-13, abs=0)
+    assert isinstance(value, np.float64)
+
+
+def test_evaluation_keeps_shape_and_type() -> None:
+    x32 = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
+    for f in [*CATALOGUE.values(), Nonlinearity("2"), Nonlinearity("Mod(t, 1)")]:
+        assert f(x32).dtype == np.float32
+        assert f(x32).shape == (3, 4)
+        assert f(np.arange(3)).dtype == np.float64
+        out = np.empty((3, 4))
+        assert f(x32.astype(float), out=out) is out
+        np.testing.assert_array_equal(out, f(x32.astype(float)))
+    assert np.isnan(CATALOGUE["elu"](np.nan))
+    with pytest.raises(InputError):
+        TANH(np.array([1j]))
+
+
+def test_in_place_and_large_arrays() -> None:
+    x = np.random.default_rng(1).standard_normal((400, 400))
+    for f in (TANH, GELU, RELU, SOFTPLUS):
+        y = x.copy()
+        f(y, out=y)
+        np.testing.assert_allclose(y[:2], f(x[:2]), rtol=1e-14)
+        np.testing.assert_allclose(f(x.T)[:2], f(x.T[:2]), rtol=1e-14)
+
+
+def test_import_is_quick_and_needs_no_symbolic_work() -> None:
+    code = "import time; s = time.perf_counter(); import rmtsym.nonlinearity; " \
+           "assert time.perf_counter() - s < 2"  # fmt: skip
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_second_call_is_free() -> None:
+    for f in CATALOGUE.values():
+        g = f.centred()
+        g.coefficient(0), g.coefficient(1), g.nu()
+        start = time.perf_counter()
+        g.coefficient(0), g.coefficient(1), g.nu()
+        assert time.perf_counter() - start < 0.005
+
+
+def test_high_orders_keep_their_relative_accuracy() -> None:
+    with mpmath.workdps(30):
+        a = GELU.coefficient(1000, 15)
+        b = nonlinearity.quadrature.moment(GELU.expression, t, 300, 15)
+        assert abs(GELU.coefficient(300, 15) / b - 1) < 1e-15
+        assert 0 < abs(a) < 1e-80
+        exact = mpmath.exp(0.5) / mpmath.sqrt(mpmath.factorial(1000))
+        assert abs(CATALOGUE["exp"].coefficient(1000, 15) / exact - 1) < 1e-15
