@@ -519,7 +519,7 @@ class SpectralLaw:
 
     @classmethod
     def semicircle(cls, center: Any, radius: Any, *, nodes: int = 40) -> SpectralLaw:
-        """The semicircle law on [center - radius, center + radius]; Gauss-Chebyshev, exact nodes."""
+        """The semicircle law on [center - radius, center + radius]; Gauss-Chebyshev nodes."""
         angles = [sp.pi * sp.Rational(k, nodes + 1) for k in range(1, nodes + 1)]
         atoms = tuple((scalar(center) + scalar(radius) * sp.cos(a),) for a in angles)
         weights = tuple(2 * sp.sin(a) ** 2 / (nodes + 1) for a in angles)

@@ -36,7 +36,8 @@ def transform(law: SpectralLaw) -> Matrix:
     """``(1/n) tr (H + gamma)^{-1}`` for singular values of this law; q = p - n zero columns."""
     seen = Deterministic("D", n, law) + sigma * X1 / sp.sqrt(n)
     H = seen * seen.T + sigma**2 * X2 * X2.T / n
-    return Trace((H + gamma * Identity(n)).inverse()) / n
+    result: Matrix = Trace((H + gamma * Identity(n)).inverse()) / n
+    return result
 
 
 INFORMATION_PLUS_NOISE = Model(

@@ -62,7 +62,8 @@ def marchenko_pastur(*, ratio: float, gamma: float) -> float:
 def anisotropic(law: SpectralLaw) -> Matrix:
     """``(1/n) tr (X C X^T / n + gamma)^{-1}`` for a covariance C of this law."""
     C = Deterministic("C", p, law)
-    return Trace((X * C * X.T / n + gamma * Identity(n)).inverse()) / n
+    result: Matrix = Trace((X * C * X.T / n + gamma * Identity(n)).inverse()) / n
+    return result
 
 
 ANISOTROPIC = Model(
