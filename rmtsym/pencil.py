@@ -304,7 +304,10 @@ class _Builder:
             case Transpose() if isinstance(node.operand, Vector):
                 return self.inward(node.operand, form)
             case Deterministic():
-                if any(is_random(f) or isinstance(f, Vector) for (f, _, _), _ in form.terms):
+                if any(
+                    is_random(f) or isinstance(f, Vector) or isinstance(x, Vector)
+                    for (f, _, x), _ in form.terms
+                ):
                     form = self.materialize(form)
                 return form.map(
                     form.size,
@@ -390,13 +393,62 @@ class _Builder:
                 constant += value * word_moment(word)
             else:
                 raise UnsupportedError("got a deterministic matrix outside every bilinear form")
-        return Pencil(
+        pencil = Pencil(
             tuple(self.sizes),
             _collect(self.entries),
             tuple(self.sources),
             Readout(tuple(terms), constant, trace),
             tuple(self.inverses),
         )
+        return _merge_infinite(pencil)
+
+
+def _merge_infinite(pencil: Pencil) -> Pencil:
+    """One unknown for spikes of infinite strength that meet in every row.
+
+    ``x = f / e`` and ``x' = f' / e``, e -> 0, of which only ``x + r x'`` is used, are the one
+    unknown ``x + r x' = (f + r f') / e``: together they are one spike of infinite strength.
+    """
+    diagonal = {entry.row for entry in pencil.entries if entry.row == entry.column}
+    infinite = [k for k in pencil.inverses if pencil.sizes[k] == ONE and k not in diagonal]
+    columns: dict[int, dict[Any, sp.Expr]] = {k: {} for k in infinite}
+    for entry in (*pencil.entries, *pencil.readout.terms):
+        if entry.column in columns:
+            key = (entry.row, entry.factor, entry.word)
+            columns[entry.column][key] = entry.coefficient
+    for position, one in enumerate(infinite):
+        for other in infinite[position + 1 :]:
+            if columns[one].keys() != columns[other].keys():
+                continue
+            ratios = {sp.cancel(columns[other][key] / columns[one][key]) for key in columns[one]}
+            if len(ratios) == 1:
+                return _merge_infinite(_merged(pencil, one, other, ratios.pop()))
+    return pencil
+
+
+def _merged(pencil: Pencil, one: int, other: int, ratio: sp.Expr) -> Pencil:
+    """Column and row ``other`` joined to ``one``, and the indices closed up."""
+
+    def place(k: int) -> int:
+        return k - (k > other)
+
+    def row(item: Any) -> Any:
+        if item.row == other:
+            return replace(item, row=place(one), coefficient=ratio * item.coefficient)
+        return replace(item, row=place(item.row))
+
+    def column(entry: Entry) -> Entry:
+        return replace(entry, column=place(entry.column))
+
+    entries = [column(row(entry)) for entry in pencil.entries if entry.column != other]
+    terms = [column(entry) for entry in pencil.readout.terms if entry.column != other]
+    return Pencil(
+        tuple(size for k, size in enumerate(pencil.sizes) if k != other),
+        _collect(entries),
+        tuple(row(source) for source in pencil.sources),
+        replace(pencil.readout, terms=tuple(terms)),
+        tuple(place(k) for k in pencil.inverses if k != other),
+    )
 
 
 def _needs_plain(node: Matrix, form: _Form) -> bool:

@@ -94,7 +94,7 @@ def odd_pairs(
         if name is not None:
             row[2 * count + names.index(name)] ^= 1
         rows.append(row)
-    kernel = _kernel_mod_2(np.array(rows, dtype=np.uint8).reshape(-1, width))
+    kernel = _kernel_mod_2(np.array(rows, dtype=np.uint8).reshape(len(rows), width))
 
     def is_odd(unknown: int, row: int) -> bool:
         return bool(np.any(kernel[:, count + unknown] ^ kernel[:, row]))
