@@ -129,7 +129,7 @@ class Exponential:
                 f"got a softmax at beta = {self.beta} beside another nonlinearity on the same "
                 "scores; give beta as a number there"
             )
-        return Nonlinearity(sp.exp(self.beta * t - self.scale**2 / 2) - 1)
+        return Nonlinearity(sp.exp(self.beta * t - self.scale**2 / 2) - 1, self.name)
 
 
 @dataclass(frozen=True)
@@ -357,8 +357,9 @@ class _Linearizer:
         equivalent = self.equivalent(node, argument, lead)
         if node.centred:
             return equivalent
-        self.means[node.f] = self.symbol("mean", node.f, node.f, lead.tau)
-        return equivalent + _infinite(*node.shape)
+        mean = self.symbol("mean", node.f, node.f, lead.tau)
+        self.means[node.f] = mean
+        return equivalent + Scaled.of(mean, _infinite(*node.shape))
 
     def softmax(self, node: RowSoftmax) -> Matrix:
         argument = node.operand

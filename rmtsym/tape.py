@@ -250,7 +250,12 @@ class Tape:
             square = [row[:-1] for row in rows[:-1]]
             pivot = self._pivot(square, fill=True)
             if pivot is None:
-                x = self.solve(square, [[row[-1] for row in rows[:-1]]])[0]
+                last = [row[-1] for row in rows[:-1]]
+                if len(square) > 2 * INLINE:  # a pivot may vanish: exchanged at run time
+                    inverse = self.inverse(square)
+                    x = [sum_of(a * b for a, b in zip(row, last, strict=True)) for row in inverse]
+                else:
+                    x = self.solve(square, [last])[0]
                 return sum_of(l * y for l, y in zip(rows[-1], x, strict=False)) - rows[-1][-1]
             r, c = pivot
             sign = rows[r][c]

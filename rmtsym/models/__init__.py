@@ -4,6 +4,7 @@ from rmtsym.models.attention import ATTENTION
 from rmtsym.models.base import Example, Model
 from rmtsym.models.conjugate_kernel import CONJUGATE_KERNEL
 from rmtsym.models.free_sum import FREE_SUM
+from rmtsym.models.generalization import ATTENTION_TEST, REGRESSION_TEST
 from rmtsym.models.heads import HEADS
 from rmtsym.models.information_plus_noise import INFORMATION_PLUS_NOISE
 from rmtsym.models.inner_product_kernel import INNER_PRODUCT_KERNEL
@@ -13,6 +14,7 @@ from rmtsym.models.regression import REGRESSION
 from rmtsym.models.ridge import RIDGE_BIAS, RIDGE_VARIANCE
 from rmtsym.models.semicircle import SEMICIRCLE
 from rmtsym.models.softmax import SOFTMAX
+from rmtsym.models.targets import MIXTURE, TARGET
 from rmtsym.models.wishart_product import WISHART_PRODUCT
 
 MODELS = {
@@ -22,6 +24,10 @@ MODELS = {
         REGRESSION,
         HEADS,
         SOFTMAX,
+        TARGET,
+        MIXTURE,
+        ATTENTION_TEST,
+        REGRESSION_TEST,
         MARCHENKO_PASTUR,
         ANISOTROPIC,
         SEMICIRCLE,

@@ -55,21 +55,20 @@ class Head:
 
 @lru_cache(maxsize=64)
 def heads_model(
-    functions: tuple[int | None, ...], ranks: tuple[int, ...], tokens: Tokens = BALANCED
+    functions: tuple[int | sp.Expr, ...], ranks: tuple[int, ...], tokens: Tokens = BALANCED
 ) -> Model:
-    """The model of heads with these ranks; equal entries of ``functions`` share one f.
+    """The model of heads with these ranks; equal numbers in ``functions`` share one f.
 
-    None stands for a softmax, whose inverse temperature is a symbol of its own.
+    A SymPy expression stands for a softmax of this inverse temperature.
     """
     X = tokens.X
     features: list[Matrix] = []
     for number, (function, rank) in enumerate(zip(functions, ranks, strict=True), 1):
         W, _ = weights(rank, f"_{number}")
-        if function is None:
-            scores = X.T * W * X / sp.sqrt(p)
-            K: Matrix = n / sp.sqrt(p) * RowSoftmax(_beta(number), scores)
-        else:
+        if isinstance(function, int):
             K = kernel(_function(function), X, W)
+        else:
+            K = n / sp.sqrt(p) * RowSoftmax(function, X.T * W * X / sp.sqrt(p))
         features.append(K.T * X.T * X * K / n)
     total = features[0]
     for feature in features[1:]:
@@ -127,7 +126,9 @@ def heads_case(
         raise InputError(f"got heads = {heads!r}; pass a list of Head(f, w_k=..., w_q=...)")
     values = at.token_values(ratio, gamma, label_mean, kurtosis)
     known: list[Nonlinearity] = []
-    functions: list[int | None] = []
+    functions: list[int | sp.Expr] = []
+    # Beside another f, the joint noise of a softmax needs the value of beta.
+    alone = all(isinstance(head, Head) and isinstance(head.f, Softmax) for head in heads)
     ranks: list[int] = []
     placed: dict[Vector, Any] = {}
     for number, head in enumerate(heads, 1):
@@ -142,10 +143,9 @@ def heads_case(
         ranks.append(len(given))
         placed.update(at.named(given, f"_{number}"))
         if isinstance(head.f, Softmax):
-            values[_beta(number)] = inverse_temperature(
-                exact_number(head.f.beta) * alpha / temperature
-            )
-            functions.append(None)
+            beta = inverse_temperature(exact_number(head.f.beta) * alpha / temperature)
+            values[_beta(number)] = beta
+            functions.append(_beta(number) if alone else beta)
             continue
         f = Nonlinearity(head.f).scaled(alpha / temperature).centred()
         if f not in known:
