@@ -395,11 +395,12 @@ def _bilinear(pencil: Pencil, noise: _Noise, component: int, value: Any) -> Bili
             corner.append((column[s.row], last, value(-s.coefficient * number)))
         else:
             right.append((noise.number[s.row], index(s.source), last, value(-s.coefficient)))
+    facing = {(entry[2], other[1]) for entry in left for other in right}
     gram = [
         (i, j, value(relative_inner(u, v)))
         for u, i in vectors.items()
         for v, j in vectors.items()
-        if u.size == v.size
+        if u.size == v.size and (i, j) in facing
     ]
     return BilinearOutput(
         component,

@@ -338,8 +338,10 @@ def _evaluate(
     polished = []
     for core, start in zip(compiled.cores, vs, strict=True):
         v = start
-        for _ in range(steps):
+        for _ in range(steps if core.count else 0):
             flat = _run(core.step, v, k.a, k.s, k=k)
+            if len(flat) == 1:
+                flat = np.full((2 * core.count, points), np.nan)
             v = v + flat[core.count :]
             size = _size(flat[: core.count], v, np.abs(v) * 0).astype(float)
         residual = np.maximum(residual, size if core.count else 0)
@@ -352,7 +354,8 @@ def _evaluate(
             value = np.nan
     else:
         value = compiled.value(values, polished, numbers, k)
-    return np.array(np.broadcast_to(value, points)), residual, polished, k
+    kind = np.result_type(float, np.asarray(value).dtype)
+    return np.array(np.broadcast_to(value, points), dtype=kind), residual, polished, k
 
 
 def _moved(x: Array, seed: int) -> Array:
@@ -505,7 +508,7 @@ def solve(
     refined = np.zeros(points, dtype=bool)
     converged = error < accuracy
     exact = {sp.Symbol(key) if isinstance(key, str) else key: v for key, v in values.items()}
-    for place in np.flatnonzero(~converged):
+    for place in np.flatnonzero(~converged) if accuracy < np.inf else ():
         near = [u[place] for u in unknowns] if np.isfinite(residual[place]) else None
         found = _refine(compiled.system, exact, nonlinearities, shape, int(place), accuracy, near)
         if found is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -195,9 +196,7 @@ def sample(nodes: Any, numbers: Mapping[Any, Any], rng: np.random.Generator) -> 
     return arrays
 
 
-def pencil_value(
-    pencil: Pencil, arrays: Mapping[Matrix, Any], numbers: Mapping[Any, Any]
-) -> float:
+def pencil_value(pencil: Pencil, arrays: Mapping[Matrix, Any], numbers: Mapping[Any, Any]) -> float:
     """The limit's expression read off the inverse of the pencil, at explicit matrices (N = 1)."""
 
     def number(value: Any) -> float:
@@ -216,7 +215,7 @@ def pencil_value(
 
     dims = [int(number(size)) for size in pencil.sizes]
     start = np.concatenate([[0], np.cumsum(dims)])
-    block = [slice(a, b) for a, b in zip(start, start[1:], strict=False)]
+    block = [slice(a, b) for a, b in pairwise(start)]
     big = np.zeros((start[-1], start[-1]))
     for e in pencil.entries:
         big[block[e.row], block[e.column]] += number(e.coefficient) * array(
@@ -235,8 +234,8 @@ def pencil_value(
             value = arrays[letter] @ value
         right[block[s.row]] += number(s.coefficient) * value
     solved = np.linalg.solve(big, right)
-    total = number(pencil.readout.constant) * width if width > 1 else number(
-        pencil.readout.constant
+    total = (
+        number(pencil.readout.constant) * width if width > 1 else number(pencil.readout.constant)
     )
     for e in pencil.readout.terms:
         part = solved[block[e.column]]
@@ -254,7 +253,9 @@ def naive_limits(
     No elimination, no pattern, no symmetry: ``g = (A - Sigma(g))^{-1}``, ``Sigma_ij`` the sum over
     pairs of entries of one random matrix, switched on in ten steps.
     """
-    return [_naive(pencil, linearization.equivalent, sizes, sweeps) for pencil in linearization.pencils]
+    return [
+        _naive(pencil, linearization.equivalent, sizes, sweeps) for pencil in linearization.pencils
+    ]
 
 
 def _naive(

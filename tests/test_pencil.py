@@ -1,4 +1,4 @@
-"""Pencils: their inverse is the expression, small, readable, and refused by name where it must be."""
+"""Pencils: their inverse is the expression; small, readable, refused by name where it must be."""
 
 from __future__ import annotations
 
@@ -108,10 +108,7 @@ def test_what_has_no_limit_is_refused_by_name(expression, message):
 
 def test_it_prints_the_program():
     assert str(build(Trace(Q) / n)) == (
-        "value = o_1/n\n"
-        "o_1 = n tr x_1\n"
-        "  gamma*x_1 + 1/n*Z'*x_2 = I_n\n"
-        "  x_2 + -1*Z*x_1 = 0"
+        "value = o_1/n\no_1 = n tr x_1\n  gamma*x_1 + 1/n*Z'*x_2 = I_n\n  x_2 + -1*Z*x_1 = 0"
     )
     assert "aligned" in build(Trace(Q) / n)._repr_latex_()
 
