@@ -235,15 +235,108 @@ def _start(
         solution = solve(
             compiled.system, rough, nonlinearities=nonlinearities, accuracy=math.inf, strict=False
         )
-        start = solution.unknowns if bool(solution.converged) else None
+        found = bool(np.all(np.isfinite(solution.residual)))
+        start = solution.unknowns if found else None
     if start is not None:
         return [
             [np.ravel(u)[index] for index in core.kept]
             for core, u in zip(compiled.cores, start, strict=True)
         ]
-    raise ConvergenceError(
-        "no solution on the physical branch found to start from; check that every inverse exists"
-    )
+    with precision(math.ceil(CLIMB * BITS_PER_DIGIT)):
+        x = parameters(compiled, exact, nonlinearities, CLIMB)
+        k = compiled.coefficients(x, balls())
+        return [_climb(compiled, core, k) for core in compiled.cores]
+
+
+CLIMB = 60
+"""Digits in which the path is followed where double precision loses it."""
+
+
+def _climb(compiled: Programs, core: Core, k: Coefficients) -> list[Any]:
+    """The unknowns of one component, followed down from large ridges; as :mod:`rmtsym.solver`."""
+    calls = {"mean": k.mean, "inverse": inverse}
+    ridges = [(place, sign * k.a[place]) for place, _, sign in compiled.ridges]
+    if not ridges or any(isinstance(r, acb) or not r > 0 for _, r in ridges):
+        raise ConvergenceError(
+            "no solution on the physical branch found; check that every inverse exists there"
+        )
+
+    def at(x: arb) -> tuple[list[Any], list[Any]]:
+        a, da = list(k.a), [arb(0)] * len(k.a)
+        for place, _ in ridges:
+            a[place] = da[place] = k.a[place] * x.exp()
+        return a, da
+
+    least = min((r for _, r in ridges), key=float)
+    for far in (1e3, 1e9, 1e18, 1e30):
+        x = arb(max(0.0, math.log(far) - size(least) * math.log(10)))
+        a, _ = at(x)
+        v = [arb(0)] * core.count
+        v = core.residual(v, a, [arb(0)] * len(k.s), k.l, **calls)
+        gap = math.inf
+        for _ in range(20):
+            change = core.residual(v, a, k.s, k.l, **calls)
+            v = [middle(y + d) for y, d in zip(v, change, strict=True)]
+            gap = _relative(change, v, v)
+        if gap < -4:
+            break
+    base, slope, h, rate = v, [arb(0)] * core.count, 1.0, v
+    zero = [arb(0)] * len(k.s)
+    goal, start = x, x
+    for _ in range(20_000):
+        a, da = at(goal)
+        first = last = math.inf
+        good = False
+        for step in range(8):
+            flat = core.follow(v, a, k.s, k.l, da, zero, **calls)
+            change, rate = flat[core.count : 2 * core.count], flat[2 * core.count :]
+            gap = _relative(change, v, rate)
+            first = gap if step == 0 else first
+            if (step == 0 and gap > -0.3) or (step and gap > last - 0.7) or gap == math.inf:
+                break
+            v = [middle(y + d) for y, d in zip(v, change, strict=True)]
+            last = gap
+            if gap < -7:
+                good = True
+                break
+        if good and float(goal) == 0:
+            return v
+        if good:
+            slope = [
+                middle(r / y) if not y.contains(0) else arb(0) for r, y in zip(rate, v, strict=True)
+            ]
+            base, start = v, goal
+            h = min(h * (2.0 if first < -2 else 1.3), 6.0)
+        else:
+            h /= 3
+            if h < 1e-12:
+                break
+        goal = max(start - h, arb(0), key=float)
+        way = goal - start
+        v = [
+            middle(
+                y
+                * (
+                    (s * way).exp()
+                    if abs(float(s)) < 1.5
+                    else 1 + s * max(way, arb(-1.5), key=float)
+                )
+            )
+            for y, s in zip(base, slope, strict=True)
+        ]
+    raise ConvergenceError("the path from large ridges was lost even with 60 digits")
+
+
+def _relative(change: list[Any], v: list[Any], rate: list[Any]) -> float:
+    """log10 of the largest relative change; inf where it is not a number."""
+    if not all(x.is_finite() for x in change):
+        return math.inf
+    gaps = [
+        size(d) - max(size(y), size(r))
+        for d, y, r in zip(change, v, rate, strict=True)
+        if size(d) > -math.inf
+    ]
+    return max(gaps, default=-math.inf)
 
 
 def _unknowns(
