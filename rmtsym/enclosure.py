@@ -460,7 +460,7 @@ def enclose(f: Expr, symbol: Symbol, k: int | None, digits: int) -> arb:
 
     >>> t = Symbol("t", real=True)
     >>> print(enclose(sympy.tanh(t), t, 1, 20).str(20, radius=False))
-    0.60570550960217900744
+    0.60570550960215882558
     """
     check_square_integrable(f, symbol)
     wanted = digits * BITS_PER_DIGIT + 4

@@ -43,6 +43,9 @@ class Root(Constant):
     def _hashable_content(self) -> tuple[Any, ...]:
         return (self._source, self._symbol, self._lower, self._upper)
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return (Root, self._hashable_content())
+
     def _sympystr(self, printer: Any) -> str:
         return str(self.evalf(6))
 
@@ -221,6 +224,8 @@ class _Splitter:
             return self.piecewise(e, a, b)
         cells: list[Cell] = [(a, b, ())]
         arguments = e.args[:1] if isinstance(e, sympy.Heaviside) else e.args
+        if isinstance(e, sympy.Max | sympy.Min):  # SymPy keeps these in a set: fix the order
+            arguments = sorted(e.args, key=sympy.default_sort_key)
         for argument in arguments:
             cells = [
                 (low, high, (*done, part))

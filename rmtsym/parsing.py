@@ -281,8 +281,8 @@ def parse(text: str) -> Expr:
     Names that are not functions are real symbols; ``pi`` is the number.  Raises
     NonlinearityError, naming the character, for anything that is not a formula.
 
-    >>> parse("Max(t, 0.1*t)")
-    Max(t, t/10)
+    >>> parse("0.1*t^2 + gamma")
+    gamma + t**2/10
     >>> parse("Piecewise((-1, t < -1), (t^3, t < 1), (1, True))")
     Piecewise((-1, t < -1), (t**3, t < 1), (1, True))
     >>> parse("lambda*t - t**2")

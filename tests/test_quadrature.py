@@ -50,9 +50,7 @@ def test_relative_accuracy_of_small_coefficients() -> None:
         assert abs(far / mpmath.ncdf(-20) - 1) < mpmath.mpf(10) ** -25
 
 
-@pytest.mark.parametrize(
-    "f", ["exp(-1e6*(t - 2.7)^2)", "exp(-1e6*(t^2 - 2)^2)"]
-)
+@pytest.mark.parametrize("f", ["exp(-1e6*(t - 2.7)^2)", "exp(-1e6*(t^2 - 2)^2)"])
 def test_narrow_places_are_not_stepped_over(f: str) -> None:
     coarse, fine = compute(f, "nu", 12), compute(f, "nu", 40)
     assert coarse > 1e-6
