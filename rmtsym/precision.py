@@ -143,10 +143,14 @@ def refine(
     previous, working, lost = None, 0, GUARD
     for _ in range(ATTEMPTS):
         working = digits + lost
-        vs, value, residual = polish(compiled, exact, nonlinearities, vs, working)
+        found, value, residual = polish(compiled, exact, nonlinearities, vs, working)
+        if not value.is_finite():
+            lost *= 2
+            continue
+        vs = found
         if previous is not None:
             agree = size(value) - size(value - previous) if value != previous else working
-            if agree >= digits + 1:
+            if agree >= digits + 1 and residual < -digits - 3:
                 unknowns = tuple(
                     np.array([complex(x) if isinstance(x, acb) else float(x) for x in one])
                     for one in _unknowns(compiled, exact, nonlinearities, vs)
@@ -207,21 +211,20 @@ def polish(
 
 def newton(core: Core, v: list[Any], k: Coefficients, digits: int) -> tuple[list[Any], float]:
     """Newton's method until the corrections are at rounding; log10 of the last one, relative."""
-    last = math.inf
+    if not core.count:
+        return v, -math.inf
+    last, idle = math.inf, 0
     for _ in range(60):
-        if not core.count:
-            return v, -math.inf
         flat = core.step(v, k.a, k.s, k.l, mean=k.mean, inverse=inverse)
         change = flat[core.count :]
-        moved = [middle(x + d) for x, d in zip(v, change, strict=True)]
-        if not all(x.is_finite() for x in moved):
+        if not all(d.is_finite() for d in change):
             return v, math.inf
-        gaps = [
-            size(d) - size(x) for x, d in zip(moved, change, strict=True) if size(d) > -math.inf
-        ]
-        gap = max(gaps, default=-math.inf)
-        v = moved
-        if gap < 5 - digits or (gap > last - 0.3 and gap < -digits / 3):
+        v = [middle(x + d) for x, d in zip(v, change, strict=True)]
+        gap = _relative(change, v, v)
+        if gap < 5 - digits:
+            return v, gap
+        idle = idle + 1 if gap > last - 0.3 else 0
+        if idle == 4:
             return v, gap
         last = gap
     return v, last

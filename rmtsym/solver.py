@@ -358,47 +358,49 @@ def _evaluate(
     return np.array(np.broadcast_to(value, points), dtype=kind), residual, polished, k
 
 
-def _moved(x: Array, seed: int) -> Array:
-    """Each number moved by up to one rounding."""
-    signs = np.random.default_rng(seed).uniform(0.5, 1, x.shape) * (1 - 2 * (seed % 2))
-    return x * (1 + EPSILON * signs)
-
-
 EPSILON = float(np.finfo(float).eps)
 SAFETY = 20.0
-"""What two or three evaluations differ by is this many times smaller than the error stated."""
+"""Two precisions differ by the error of the lower one; the higher one's is stated this much larger
+than the ratio of their roundings makes it."""
 
 
 def _in_double(compiled: Programs, x: Sequence[Array], vs: Sequence[Array]) -> _Values:
-    """Values in double precision; their errors from what moving all inputs by a rounding does."""
+    """Values in double precision; their errors from what single precision makes of them."""
     with np.errstate(all="ignore"):
         value, residual, polished, k = _evaluate(compiled, x, vs, NUMPY, 1)
-        error = np.full(value.shape, EPSILON)
-        for seed in (1, 2):
-            moved_x = [_moved(one, 10 * seed + j) for j, one in enumerate(x)]
-            moved_v = [_moved(one, 100 * seed) for one in polished]
-            other = _evaluate(compiled, moved_x, moved_v, NUMPY, 1)[0]
-            gap = np.where(value == other, 0, np.abs((other - value) / value))
-            error = np.maximum(error, np.where(np.isfinite(gap), SAFETY * gap, np.inf))
+        less = [one.astype(_single(one)) for one in x]
+        rough = _evaluate(compiled, less, [v.astype(_single(v)) for v in polished], NUMPY, 2)[0]
+        gap = _gap(value, rough) * (EPSILON / float(np.finfo(np.float32).eps))
         unknowns = compiled.unknowns(polished, k)
-    return _Values(value, residual, error, _stacked(unknowns, len(value), polished[0].dtype))
+    table = _stacked(unknowns, len(value), polished[0].dtype)
+    return _Values(value, residual, np.maximum(gap, EPSILON), table)
 
 
-def _in_extended(compiled: Programs, x: Sequence[Array], vs: Sequence[Array]) -> _Values:
-    """Values in extended precision; their errors from what double precision makes of them."""
+def _gap(value: Array, rough: Array) -> Array:
+    """The relative error of an evaluation in lower precision; inf where it is worthless."""
+    gap = np.where(value == rough, 0, np.abs((rough - value) / value)).astype(float)
+    return np.where(gap < 0.1, SAFETY * gap, np.inf)
+
+
+def _single(x: Array) -> Any:
+    return np.complex64 if np.iscomplexobj(x) else np.float32
+
+
+def _in_extended(
+    compiled: Programs, x: Sequence[Array], vs: Sequence[Array]
+) -> tuple[_Values, Array]:
+    """Values in extended precision; their errors, and those of double precision."""
     with np.errstate(all="ignore"):
         narrow = [one.astype(_narrow(one)) for one in x]
         wide = [v.astype(np.result_type(v.dtype, np.longdouble)) for v in vs]
         value, residual, polished, k = _evaluate(compiled, x, wide, EXTENDED, 3)
         rough = _evaluate(compiled, narrow, [v.astype(_narrow(v)) for v in polished], NUMPY, 1)[0]
-        gap = np.abs((rough - value) / value).astype(float)
-        gain = float(np.finfo(np.longdouble).eps) / EPSILON
-        error = np.where(
-            np.isfinite(gap) & (gap < 0.1), np.maximum(SAFETY * gap, EPSILON) * gain, np.inf
-        )
+        gap = _gap(value, rough)
         unknowns = compiled.unknowns(polished, k)
     dtype = _narrow(value)
-    return _Values(value.astype(dtype), residual, error, _stacked(unknowns, len(value), dtype))
+    error = np.maximum(gap * (float(np.finfo(np.longdouble).eps) / EPSILON), EPSILON)
+    table = _stacked(unknowns, len(value), dtype)
+    return _Values(value.astype(dtype), residual, error, table), gap
 
 
 def _narrow(x: Array) -> Any:
@@ -580,17 +582,22 @@ def _chunk(
     k = compiled.coefficients(dict(zip(compiled.parameters, narrow, strict=True)))
     found = [_core(compiled, core, k, points, method) for core in compiled.cores]
     vs, done = [v for v, _ in found], np.all([d for _, d in found], axis=0)
-    result = _in_double(compiled, narrow, vs)
-    result.error[~done] = result.residual[~done] = np.inf
-    digits = np.clip(-np.log10(np.maximum(result.error, EPSILON)), 0, 15.6)
-    poor = np.flatnonzero(done & (result.error >= accuracy))
-    if len(poor):
-        better = _in_extended(compiled, [one[poor] for one in x], [v[:, poor] for v in vs])
-        for name in ("value", "residual", "error"):
-            getattr(result, name)[poor] = getattr(better, name)
-        for mine, other in zip(result.unknowns, better.unknowns, strict=True):
-            mine[poor] = other
-    return result, digits
+    if points == 1:
+        result, double = _in_extended(compiled, x, vs)
+    else:
+        result = _in_double(compiled, narrow, vs)
+        double = result.error.copy()
+        poor = np.flatnonzero(done & ~(result.error < accuracy))
+        if len(poor):
+            better, double[poor] = _in_extended(
+                compiled, [one[poor] for one in x], [v[:, poor] for v in vs]
+            )
+            for name in ("value", "residual", "error"):
+                getattr(result, name)[poor] = getattr(better, name)
+            for mine, other in zip(result.unknowns, better.unknowns, strict=True):
+                mine[poor] = other
+    result.error[~done] = result.residual[~done] = double[~done] = np.inf
+    return result, np.clip(-np.log10(np.maximum(double, EPSILON)), 0, 15.6)
 
 
 def _shaped(value: Array, shape: tuple[int, ...]) -> Any:
