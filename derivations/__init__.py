@@ -13,4 +13,7 @@ NAMES = (
     "attention",
     "no_linear_part",
     "new_nonlinearity",
+    "softmax",
+    "heads",
+    "test_error",
 )
