@@ -226,6 +226,15 @@ def _tidy(total: dict[Expr, Expr]) -> Expr:
     for basis, coefficient in total.items():
         number, core = basis.as_coeff_Mul()
         merged[core] += number * coefficient
+    if sympy.expand(sympy.Add(*(c * basis for basis, c in merged.items()))) == 0:
+        return Integer(0)
+    for basis, coefficient in list(merged.items()):  # x - x erf(z) = x erfc(z)
+        erfs = [factor for factor in sympy.Mul.make_args(basis) if isinstance(factor, sympy.erf)]
+        if len(erfs) == 1 and basis / erfs[0] in merged:
+            plain = basis / erfs[0]
+            if merged[plain] != 0 and sympy.expand(merged[plain] + coefficient) == 0:
+                merged[plain * sympy.erfc(erfs[0].args[0])] += merged.pop(plain)
+                del merged[basis]
     for basis, coefficient in merged.items():
         c = sympy.expand(coefficient)
         if c != 0:
@@ -406,7 +415,6 @@ def _he(k: Expr, shift: int, x: Expr) -> Expr:
     return sympy.hermite_prob(n, x)
 
 
-@lru_cache(maxsize=512)
 def general_moment(f: Expr, t: Symbol, k: Symbol) -> Expr | None:
     """a_k as an expression in the integer symbol k, or None.
 
@@ -419,6 +427,13 @@ def general_moment(f: Expr, t: Symbol, k: Symbol) -> Expr | None:
     >>> general_moment(sympy.exp(t), t, k)
     exp(1/2)/sqrt(factorial(k))
     """
+    formula = _general_moment(f, t)
+    return None if formula is None else formula.subs(ORDER, k)
+
+
+@lru_cache(maxsize=512)
+def _general_moment(f: Expr, t: Symbol) -> Expr | None:
+    k = ORDER
     try:
         panes = _exact_panes(f, t)
         if len(panes.panes) > 1:
@@ -436,6 +451,7 @@ def general_moment(f: Expr, t: Symbol, k: Symbol) -> Expr | None:
 
 
 LOW_ORDERS = 24
+ORDER = Symbol("k", integer=True, nonnegative=True)
 
 
 @lru_cache(maxsize=2048)
@@ -453,9 +469,7 @@ def exact_coefficient(f: Expr, t: Symbol, k: int) -> Expr | None:
         return None
     if not all(b.is_Rational or b.is_Symbol for b in breakpoints):
         return None
-    order_symbol = Symbol("k", integer=True, nonnegative=True)
-    formula = general_moment(f, t, order_symbol)
-    return None if formula is None else formula.subs(order_symbol, k)
+    return general_moment(f, t, Integer(k))
 
 
 def _from_jumps(panes: Panes, t: Symbol, k: Symbol) -> tuple[int, Expr]:

@@ -288,7 +288,11 @@ class Nonlinearity:
     def general_coefficient(self, k: Any) -> Expr | None:
         """a_k as an expression in the symbol ``k``, or None."""
         f = self._admissible()
-        return None if f is None else hermite.general_moment(f, t, k)
+        return (
+            None
+            if f is None
+            else hermite.general_moment(f, t, sympy.sympify(k) if isinstance(k, int) else k)
+        )
 
     def _admissible(self) -> Expr | None:
         """The expression; where it has no parameters, E f(xi)^2 is finite."""
