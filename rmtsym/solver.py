@@ -28,7 +28,8 @@ from typing import Any, cast
 import numpy as np
 import sympy as sp
 
-from rmtsym.compilation import EXTENDED, MATH, NUMPY, CompiledSystem, Numbers
+from rmtsym.compilation import EXTENDED, MATH, NUMPY, CompiledSystem, Numbers, Point, compile_system
+from rmtsym.dense import LARGE, solve_arrays
 from rmtsym.errors import BranchError, ConvergenceError, InputError, RmtsymError
 from rmtsym.programs import Array, Coefficients, Core, Programs, inverse, programs
 from rmtsym.system import FixedPointSystem
@@ -486,6 +487,9 @@ def solve(
     InputError
         for values that are missing or not finite numbers.
     """
+    given = system.system if isinstance(system, CompiledSystem) else system
+    if max((len(c.pairs) for c in given.components), default=0) > LARGE:
+        return _by_arrays(given, bind(given, values, nonlinearities), strict)
     compiled = programs(system)
     follow = method or Continuation()
     bound = bind(compiled.system, values, nonlinearities)
@@ -528,14 +532,49 @@ def solve(
         _shaped(digits, shape),
         _shaped(refined, shape),
     )
-    if strict and not np.all(converged):
-        bad = int(np.argmin(converged))
-        where = ", ".join(f"{s} = {v[bad]}" for s, v in zip(compiled.parameters, flat, strict=True))
-        raise ConvergenceError(
-            f"no solution on the physical branch found at {where} (residual {residual[bad]:.1e}); "
-            "check that every inverse exists there, or pass strict=False to keep other points",
-            solution,
+    if strict:
+        _require_all(compiled.parameters, flat, solution)
+    return solution
+
+
+def _require_all(
+    parameters: Sequence[sp.Symbol], flat: Sequence[Array], solution: Solution
+) -> None:
+    converged = np.ravel(solution.converged)
+    if np.all(converged):
+        return
+    bad = int(np.argmin(converged))
+    where = ", ".join(f"{s} = {v[bad]}" for s, v in zip(parameters, flat, strict=True))
+    raise ConvergenceError(
+        f"no solution on the physical branch found{' at ' * bool(where)}{where} "
+        f"(residual {np.ravel(solution.residual)[bad]:.1e}); "
+        "check that every inverse exists there, or pass strict=False to keep other points",
+        solution,
+    )
+
+
+def _by_arrays(system: FixedPointSystem, values: Mapping[Any, Any], strict: bool) -> Solution:
+    """A large system, in double precision."""
+    missing = [s for s in system.parameters if s not in values]
+    if missing:
+        raise InputError(
+            f"got no value for {', '.join(map(str, missing))}; "
+            f"this system needs {', '.join(map(str, system.parameters))}"
         )
+    used = [_extended(values[s], s) for s in system.parameters]
+    shape = np.broadcast_shapes(*(v.shape for v in used))
+    points = int(np.prod(shape))
+    flat = [np.broadcast_to(v.astype(_narrow(v)), shape).reshape(points) for v in used]
+    point = Point(compile_system(system), tuple(flat), NUMPY, (points,))
+    value, residual, unknowns = solve_arrays(point)
+    solution = Solution(
+        _shaped(value, shape),
+        _shaped(residual, shape),
+        tuple(u if shape else u[0] for u in unknowns),
+        _shaped(np.isfinite(residual) & np.isfinite(value), shape),
+    )
+    if strict:
+        _require_all(system.parameters, flat, solution)
     return solution
 
 
