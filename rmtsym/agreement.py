@@ -5,14 +5,15 @@ At size N (the smallest of the sizes) the mean of an expression is
     E_N = E + c_1 N^-a + c_2 N^-2a + ...,      a = 1, or 1/2 where spikes of order N^-1/2 matter.
 
 Samples at several sizes are regressed on control variates (:mod:`rmtsym.controls`), then ``E`` is
-fitted with ``c_1`` free and ``c_k`` normal with standard deviation ``|c_1| N_0^(a(k-1))``: the
-standard error of ``E`` so includes what the sizes leave open about the bias. ``N_0`` is
-``BIAS_SCALE``, doubled until the fit has a plausible chi-square.
+fitted with ``c_1`` free and ``c_k`` normal with standard deviation ``|c_1| N_0^(a(k-1))``, for each
+``N_0`` of ``SCALES``; each fit counts by its evidence. The standard error of ``E`` so includes what
+the sizes leave open about the bias.
 
-The verdict rejects where ``|theory - E|`` exceeds ``threshold`` standard errors. It looks after
-1/32, 1/8, 1/4, 1/2 and all of the samples; the looks share the probability ``false_alarms`` of rejecting
-a right theory. It stops as soon as it rejects, or would find a relative error of ``detect`` with
-95 % probability; otherwise ``power`` says what it would have found.
+The z-score is the normal deviate of the tail of that mixture of fits; the verdict rejects where it
+exceeds ``threshold``. It looks after 1/32, 1/8, 1/4, 1/2 and all of the samples; the looks share
+the probability ``false_alarms`` of rejecting a right theory. It stops as soon as it rejects, or
+would find a relative error of ``detect`` with 95 % probability; otherwise ``power`` says what it
+would have found.
 
 >>> from rmtsym.matrices import Gaussian, Identity, Trace, dimensions
 >>> n, p = dimensions("n p")
@@ -43,8 +44,9 @@ from rmtsym.simulation import Estimate, Model, run, sampled_model
 
 __all__ = ["Extrapolation", "Rung", "Verdict", "extrapolate", "ladder", "ladder_sizes", "verify"]
 
-BIAS_SCALE = 30.0
-"""``N_0``: size below which the bias is no longer dominated by its first term."""
+SCALES = (10.0, 20.0, 40.0, 80.0)
+"""``N_0``: size below which the bias is no longer dominated by its first term; weighed by how well
+the means fit."""
 ORDERS = 4
 """Terms of the bias that are fitted."""
 FALSE_ALARMS = 0.004
@@ -57,7 +59,7 @@ BUDGET = 5.5e11
 """Operations of a verdict with default sizes (about 20 s on two cores)."""
 OVERHEAD = 2.5e7
 """Operations that a sample of size zero would cost."""
-RUNGS = (150, 330, 720)
+RUNGS = (120, 205, 345, 580)
 """Default sizes, as geometric means of all sizes."""
 
 
@@ -76,7 +78,7 @@ class Extrapolation:
     """The limit of infinite size: ``value``, ``standard_error`` including that of the bias.
 
     ``degrees``: degrees of freedom of the standard error; ``bias``: the fitted first coefficient;
-    ``scale``: the ``N_0`` used; ``chi2`` of the fit, on ``len(rungs) - 2`` degrees of freedom.
+    ``fits``: ``(N_0, weight, value, standard_error)`` of the fits that are mixed.
     """
 
     value: float
@@ -84,9 +86,38 @@ class Extrapolation:
     degrees: float
     bias: float
     order: float | None
-    scale: float
-    chi2: float
+    fits: tuple[tuple[float, float, float, float], ...]
     rungs: tuple[Rung, ...]
+
+    def log_tail(self, theory: float) -> float:
+        """Logarithm of the two-sided tail probability of ``theory``."""
+        _, weights, values, errors = np.array(self.fits).T
+        t = -np.abs(theory - values) / errors
+        if self.degrees > 2000:
+            tails = special.log_ndtr(t)
+        else:
+            tails = np.log(np.maximum(special.stdtr(self.degrees, t), 1e-300))
+        tails = tails + np.log(2 * np.maximum(weights, 1e-300))
+        return min(0.0, float(np.logaddexp.reduce(tails)))
+
+    def z_score(self, theory: float) -> float:
+        """The normal deviate with the tail of ``theory``, signed as ``theory - value``."""
+        z = -float(special.ndtri_exp(self.log_tail(theory) - math.log(2)))
+        return math.copysign(max(z, 0.0), theory - self.value)
+
+    def reach(self, log_level: float) -> float:
+        """The distance from ``value`` at which the tail has this logarithm."""
+
+        def excess(x: float) -> float:
+            return max(self.log_tail(self.value - x), self.log_tail(self.value + x)) - log_level
+
+        near, far = 0.0, self.standard_error
+        while excess(far) > 0:
+            far *= 2
+        for _ in range(30):
+            middle = (near + far) / 2
+            near, far = (middle, far) if excess(middle) > 0 else (near, middle)
+        return far
 
     def __str__(self) -> str:
         lines = [
@@ -213,7 +244,7 @@ def _allocation(sizes: Sequence[Mapping[Any, int]], order: float | None, budget:
     for _ in range(50):
         counts *= budget / (counts @ costs)
         covariance = np.diag(spread**2 / counts)
-        weights = _solve(np.zeros(len(sizes)), covariance, bases, order, 20.0, BIAS_SCALE)[3]
+        weights = _solve(bases * 0, covariance, bases, order, 20.0, 30.0)[3]
         counts = np.sqrt(counts * np.abs(weights) * spread / np.sqrt(costs)) + 1e-9
     counts *= budget / (counts @ costs)
     return np.maximum(counts, 24)
@@ -223,33 +254,33 @@ def _allocation(sizes: Sequence[Mapping[Any, int]], order: float | None, budget:
 
 
 def _solve(
-    means: Array,
-    covariance: Array,
-    bases: Array,
-    order: float | None,
-    size: float,
-    scale: float,
+    means: Array, covariance: Array, bases: Array, order: float | None, size: float, scale: float
 ) -> tuple[float, float, float, Array, float]:
-    """Value, standard error, first coefficient, weights on the means, chi-square."""
+    """Value, standard error, first coefficient, weights on the means, log evidence.
+
+    The coefficients beyond the free ones are normal; integrated out, they add to the covariance
+    of the means, and the rest is generalised least squares.
+    """
     step = 0.5 if order is None else order
     free = 2 if order is None else 1
     base = bases.min()
-    design = np.stack([(base / bases) ** (step * k) for k in range(ORDERS + 1)], axis=1)
-    precision = np.zeros(ORDERS + 1)
-    for k in range(free + 1, ORDERS + 1):
-        spread = size * base ** (-step) * (scale / base) ** (step * (k - 1))
-        precision[k] = spread**-2
-    inverse = np.linalg.pinv(covariance, hermitian=True)
-    normal = design.T @ inverse @ design + np.diag(precision)
-    scaling = 1 / np.sqrt(np.maximum(np.diag(normal), 1e-300))
-    inside = np.linalg.pinv(normal * np.outer(scaling, scaling), rcond=1e-13, hermitian=True)
-    inside = inside * np.outer(scaling, scaling)
-    weights = inside[0] @ design.T @ inverse
-    fitted = inside @ design.T @ inverse @ means
-    rest = means - design @ fitted
-    chi2 = float(rest @ inverse @ rest + fitted @ (precision * fitted))
-    first = float(fitted[1]) * base**step
-    return float(weights @ means), float(np.sqrt(inside[0, 0])), first, weights, chi2
+    powers = (base / bases)[:, None] ** (step * np.arange(ORDERS + 1))
+    known, random = powers[:, : free + 1], powers[:, free + 1 :]
+    k = np.arange(free + 1, ORDERS + 1)
+    spreads = size * base ** (-step) * (scale / base) ** (step * (k - 1))
+    total = covariance + (random * spreads**2) @ random.T
+    lower = np.linalg.cholesky(total)
+    design, response = np.linalg.solve(lower, known), np.linalg.solve(lower, means)
+    q, r = np.linalg.qr(design)
+    inverse = np.linalg.inv(r)
+    fitted = inverse @ (q.T @ response)
+    rest = response - design @ fitted
+    weights = np.linalg.solve(lower.T, q @ inverse[0])
+    error = float(np.linalg.norm(inverse[0]))
+    evidence = -0.5 * float(rest @ rest) - float(
+        np.log(np.diag(lower)).sum() + np.log(np.abs(np.diag(r))).sum()
+    )
+    return float(fitted[0]), error, float(fitted[1]) * base**step, weights, evidence
 
 
 def _controlled(estimates: Sequence[Estimate], bases: Array) -> tuple[Array, Array, float]:
@@ -295,9 +326,7 @@ def _controlled(estimates: Sequence[Estimate], bases: Array) -> tuple[Array, Arr
     return means, covariance, float(max(1.0, total - width - count))
 
 
-def extrapolate(
-    estimates: Sequence[Estimate], *, order: float | None = 1.0, scale: float = BIAS_SCALE
-) -> Extrapolation:
+def extrapolate(estimates: Sequence[Estimate], *, order: float | None = 1.0) -> Extrapolation:
     """The limit of infinite size from estimates at two sizes or more.
 
     order : exponent of the bias, ``N^-order``: 1, 1/2, or None (both orders are fitted)
@@ -316,38 +345,38 @@ def extrapolate(
             f"got {len(set(bases))} size(s); extrapolation takes {needed} different sizes at least"
         )
     means, covariance, degrees = _controlled(estimates, bases)
-    if not np.all(np.diag(covariance) > 0):
-        covariance = covariance + np.eye(len(means)) * (1e-12 * (1 + np.abs(means)).max()) ** 2
+    noise = max(float(np.sqrt(np.diag(covariance).max())), 1e-12 * (1 + float(np.abs(means).max())))
+    covariance = covariance + np.eye(len(means)) * (1e-4 * noise) ** 2
     step = 0.5 if order is None else order
-    size = 0.0
-    for _ in range(3):
-        guess = max(size, 3 * abs(means[-1]) + 1e-12)
-        _, _, first, _, _ = _solve(means, covariance, bases, order, guess, scale)
-        noise = float(np.sqrt(np.diag(covariance)).min()) * bases.min() ** step
-        size = math.hypot(first, noise)
-    size = max(size, 3 * abs(float(means[-1])) + 1e-12)
-    used = scale
-    freedom = max(1, len(bases) - needed)
-    while True:
-        value, error, first, _, chi2 = _solve(means, covariance, bases, order, size, used)
-        if special.chdtrc(freedom, chi2) > 0.05 or used >= 16 * scale or len(bases) == needed:
-            break
-        used *= 2
+    floor = 3 * abs(float(means[-1])) + noise * float(bases.min()) ** step
+    fits = []
+    for scale in SCALES:
+        size = floor
+        for _ in range(3):
+            size = math.hypot(floor, _solve(means, covariance, bases, order, size, scale)[2])
+        fits.append(_solve(means, covariance, bases, order, size, scale))
+    evidence = np.array([fit[4] for fit in fits])
+    weights = np.exp(evidence - evidence.max())
+    weights /= weights.sum()
+    values = np.array([fit[0] for fit in fits])
+    errors = np.array([fit[1] for fit in fits])
+    value = float(weights @ values)
     rungs = tuple(
         Rung(dict(e.sizes), float(m), float(np.sqrt(v)), e.repetitions)
         for e, m, v in zip(estimates, means, np.diag(covariance), strict=True)
     )
-    return Extrapolation(value, error, degrees, first, order, used, chi2, rungs)
-
-
-def _z(difference: float, extrapolation: Extrapolation) -> float:
-    """Student's t as the normal deviate of the same tail."""
-    t = difference / extrapolation.standard_error
-    if extrapolation.degrees > 2000:
-        return float(t)
-    tail = special.stdtr(extrapolation.degrees, -abs(t))
-    normal = -special.ndtri(tail) if tail > 0 else abs(t)
-    return float(math.copysign(normal, t))
+    return Extrapolation(
+        value,
+        math.sqrt(float(weights @ (errors**2 + (values - value) ** 2))),
+        degrees,
+        float(weights @ np.array([fit[2] for fit in fits])),
+        order,
+        tuple(
+            (scale, float(w), fit[0], fit[1])
+            for scale, w, fit in zip(SCALES, weights, fits, strict=True)
+        ),
+        rungs,
+    )
 
 
 # -- ladder and verdict
@@ -453,10 +482,10 @@ def judge(
     looks: int = 1,
 ) -> Verdict:
     """The verdict of one look that may spend the share ``spent`` of ``false_alarms``."""
-    z = _z(theory - extrapolation.value, extrapolation)
-    threshold = float(-special.ndtri(false_alarms * spent / 2))
-    quantile = float(-special.stdtrit(extrapolation.degrees, false_alarms * spent / 2))
-    reach = (quantile + POWER) * extrapolation.standard_error
+    level = false_alarms * spent
+    z = extrapolation.z_score(theory)
+    threshold = -float(special.ndtri(level / 2))
+    reach = extrapolation.reach(math.log(level)) + POWER * extrapolation.standard_error
     power = reach / abs(theory) if theory != 0 else reach
     return Verdict(
         theory, extrapolation, z, threshold, abs(z) <= threshold, power, false_alarms, looks

@@ -519,7 +519,9 @@ def simulate(
         orthonormal frame. A vector with a known squared length may be left out.
     nonlinearities : a function for each symbol that stands in ``Entrywise``
     noise : gaussian, rademacher, laplace, student-t(DF), or a callable ``(rng, shape)``
-    executor : anything with the interface of ``concurrent.futures.Executor``; None: this process
+    executor : anything with the interface of ``concurrent.futures.Executor``: thread and process
+        pools, ``distributed.Client(...).get_executor()``, ``mpi4py.futures.MPIPoolExecutor()``
+        (``mpiexec -n 8 python -m mpi4py.futures script.py``). None: this process
     store : one .nc or .zarr file that grows as samples finish; a rerun continues it
     progress : called with (finished, total)
     dtype : "float64" or "float32" (relative error of about 1e-6 times the condition number)
