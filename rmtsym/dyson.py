@@ -44,6 +44,7 @@ from rmtsym.matrices import (
     ONE,
     Identity,
     Matrix,
+    SpectralLaw,
     Transpose,
     Vector,
     Wigner,
@@ -82,6 +83,10 @@ class _Noise:
         self.number = {k: index for index, k in enumerate(self.members)}
         self.size = [pencil.sizes[k] for k in self.members]
         self.inverses = [self.number[k] for k in pencil.inverses if k in self.number]
+        self.laws: dict[sp.Expr, set[SpectralLaw]] = {}
+        words = [e.word for e in (*pencil.entries, *pencil.readout.terms)]
+        for matrix in (d for word in (*words, *(s.word for s in pencil.sources)) for d in word):
+            self.laws.setdefault(matrix.size, set()).add(matrix.law)
         self.entries = [
             Entry(
                 self.number[e.row],
@@ -98,7 +103,8 @@ class _Noise:
         return sp.sympify(expression).subs(self.relative, simultaneous=True)
 
     def key(self) -> Any:
-        return tuple(self.size), tuple(self.entries)
+        laws = tuple((size, frozenset(self.laws.get(size, ()))) for size in self.size)
+        return tuple(self.size), tuple(self.entries), laws
 
     def component(self) -> Component:
         core_entries, combination, plain = _without_plain(self.entries, len(self.members))
@@ -182,19 +188,14 @@ class _Noise:
     def _blocks(self, groups: list[list[int]]) -> tuple[Block, ...]:
         blocks = []
         for group in groups:
-            laws = {
-                d.law
-                for e in self.entries
-                for d in e.word
-                if self.size[e.row] == self.size[group[0]]
-            }
+            laws = self.laws.get(self.size[group[0]], set())
             if len(laws) > 1:
                 raise UnsupportedError(
                     f"got deterministic matrices of size {self.size[group[0]]} with different "
                     "spectral laws; matrices that meet in one expression must commute and share "
                     "one joint SpectralLaw"
                 )
-            law = laws.pop() if laws else None
+            law = next(iter(laws)) if laws else None
             blocks.append(Block(self.value(self.size[group[0]]), tuple(group), law))
         return tuple(blocks)
 

@@ -501,7 +501,9 @@ class Programs:
     def _law_numbers(self, x: tuple[Any, ...], numbers: Numbers) -> tuple[list[Any], list[Any]]:
         if not self._laws:
             return [], []
-        batched = any(isinstance(value, np.ndarray) for value in x)
+        batched = any(isinstance(value, np.ndarray) for value in x) or (
+            not x and numbers.dtype is not object
+        )
         tables, weights = [], []
         for law in self._laws:
             flat = [*law.weights, *(value for atom in law.atoms for value in atom)]

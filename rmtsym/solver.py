@@ -163,7 +163,8 @@ def _size(change: Array, v: Array, floor: Array) -> Array:
     with np.errstate(all="ignore"):
         ratio = np.abs(change) / np.maximum(np.abs(v), floor)
         ratio = np.where(change == 0, 0, ratio)
-        return np.where(np.all(np.isfinite(ratio), axis=0), np.max(ratio, axis=0), np.inf)
+        largest = np.max(ratio, axis=0, initial=0)
+        return np.where(np.all(np.isfinite(ratio), axis=0), largest, np.inf)
 
 
 def _ahead(v: Array, power: Array, bend: Array, x: Array) -> Array:

@@ -283,6 +283,8 @@ class StieltjesTransform:
         given = np.asarray(z, dtype=complex)
         if not np.all(np.isfinite(given)):
             raise InputError("got z with entries that are not finite")
+        if not given.size:
+            return given
         flat = given.ravel()
         upper = np.where(flat.imag < 0, flat.conj(), flat)
         if self.polynomial is None:

@@ -209,6 +209,16 @@ def test_vectors_are_generic_and_can_be_aligned_by_the_joint_law():
     )
 
 
+def test_a_deterministic_matrix_outside_the_resolvent():
+    """tr(C (X^T X/n + 1)^{-1}): free of each other, so the product of the two means."""
+    C = Deterministic("C", p, SpectralLaw.from_atoms([1, 5]))
+    Q = (X.T * X / n + Identity(p)).inverse()
+    alone = limit(Trace(Q) / p, {p: 1})
+    assert limit(Trace(C * Q) / p, {p: 1}) == pytest.approx(3 * alone, rel=1e-12)
+    assert limit(Trace(C * Q * C) / p, {p: 1}) == pytest.approx(13 * alone, rel=1e-12)
+    assert limit(Trace(C) / p, {p: 1}) == pytest.approx(3, rel=1e-12)
+
+
 # -- spikes, derivatives, routes ------------------------------------------------------------
 
 
