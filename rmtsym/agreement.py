@@ -33,6 +33,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -414,19 +415,21 @@ def ladder(
     sizes: Sequence[Mapping[Any, int]],
     repetitions: int | Sequence[int],
     executor: Executor | None = None,
+    store: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     **arguments: Any,
 ) -> tuple[Estimate, ...]:
     """Estimates of one number at several sizes, with control variates.
 
     sizes : ``[{n: 300, p: 200}, {n: 600, p: 400}]``; repetitions : one count, or one per size;
-    executor : None uses threads, one per core; ``arguments`` as for
-    :func:`~rmtsym.simulation.simulate`.
+    executor : None uses threads, one per core; ``store`` as for :func:`verify`; ``arguments`` as
+    for :func:`~rmtsym.simulation.simulate`.
     """
     counts = _counts(repetitions, len(sizes))
     models = _models(expression, sizes, arguments)
     with _workers(executor) as pool:
-        return tuple(_climb(models, [0] * len(models), counts, pool, progress, 0, sum(counts)))
+        start = [0] * len(models)
+        return tuple(_climb(models, start, counts, pool, progress, 0, sum(counts), store))
 
 
 def _counts(repetitions: int | Sequence[int], rungs: int) -> list[int]:
@@ -447,6 +450,7 @@ def _climb(
     progress: Callable[[int, int], None] | None,
     done: int,
     total: int,
+    store: str | Path | None = None,
 ) -> list[Estimate]:
     estimates = []
     for model, start, count in zip(models, starts, counts, strict=True):
@@ -456,10 +460,25 @@ def _climb(
                 progress(before + finished, total)
 
         estimates.append(
-            run(model, (), first=start, repetitions=count, executor=pool, progress=report)
+            run(
+                model,
+                (),
+                first=start,
+                repetitions=count,
+                executor=pool,
+                progress=report,
+                store=None if store is None else _file(store, model),
+            )
         )
         done += count
     return estimates
+
+
+def _file(store: str | Path, model: Model) -> Path:
+    """The file of one size: ``run.nc`` becomes ``run.n=400.p=300.nc``."""
+    path = Path(store)
+    sizes = ".".join(f"{symbol}={size}" for symbol, size in model.sizes)
+    return path.with_name(f"{path.stem}.{sizes}{path.suffix}")
 
 
 def _joined(one: Estimate, two: Estimate) -> Estimate:
@@ -503,6 +522,7 @@ def verify(
     detect: float = DETECT,
     false_alarms: float = FALSE_ALARMS,
     executor: Executor | None = None,
+    store: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     **arguments: Any,
 ) -> Verdict:
@@ -516,6 +536,8 @@ def verify(
     detect : stop when a relative error of this size is found with 95 % probability
     false_alarms : bound on the probability of rejecting a right theory
     executor : None uses threads, one per core
+    store : ``run.nc`` or ``run.zarr``: each size keeps its samples in ``run.n=400.p=300.nc``, and
+        a rerun continues where it stopped
     arguments : values, vectors, nonlinearities, noise, seed, dtype as for
         :func:`~rmtsym.simulation.simulate`
 
@@ -541,7 +563,7 @@ def verify(
     with _workers(executor) as pool:
         if repetitions is not None:
             counts = _counts(repetitions, len(rungs))
-            found = _climb(models, [0] * len(rungs), counts, pool, progress, 0, sum(counts))
+            found = _climb(models, [0] * len(rungs), counts, pool, progress, 0, sum(counts), store)
             return judge(number, extrapolate(found, order=order), false_alarms=false_alarms)
         full = _allocation([dict(m.sizes) for m in models], order, BUDGET)
         total = int(sum(np.ceil(full)))
@@ -550,7 +572,7 @@ def verify(
             counts = [max(8, int(np.ceil(share * count))) for count in full]
             starts = [e.repetitions for e in estimates] or [0] * len(models)
             more = [max(2, c - s) for c, s in zip(counts, starts, strict=True)]
-            fresh = _climb(models, starts, more, pool, progress, sum(starts), total)
+            fresh = _climb(models, starts, more, pool, progress, sum(starts), total, store)
             estimates = (
                 [_joined(a, b) for a, b in zip(estimates, fresh, strict=True)]
                 if estimates

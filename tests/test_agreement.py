@@ -125,6 +125,24 @@ def test_verdicts_do_not_depend_on_the_workers():
         assert verify(ERROR, REGRESSION, executor=pool, **arguments) == threads
 
 
+def test_a_verdict_continues_its_store(tmp_path):
+    pytest.importorskip("xarray")
+    arguments = {
+        "sizes": [{n: 30, p: 10}, {n: 60, p: 20}],
+        "values": {gamma: 1},
+        "seed": 1,
+        "store": tmp_path / "run.nc",
+    }
+    first = verify(TRACE, 0.7, repetitions=6, **arguments)
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["run.n=30.p=10.nc", "run.n=60.p=20.nc"]
+    seen = []
+    again = verify(
+        TRACE, 0.7, repetitions=6, progress=lambda done, total: seen.append(done), **arguments
+    )
+    assert seen == [6, 12]
+    assert again == first
+
+
 def test_ladders_meet_their_ratios():
     for ratio in ("2/3", "1/7", "5", "0.37", "10", "1/10"):
         for sizes in ladder_sizes({n: 1, p: ratio}):
