@@ -444,8 +444,8 @@ def _atoms(
     """Where ``eta Im m(x + i eta)`` has a limit: at 0, and wherever mass is missing."""
     scale = max((max(abs(a), abs(b)) for a, b in support), default=_scale(m))
 
-    def mass(x: float) -> float:
-        high, low = (eta * m(x + 1j * eta).imag for eta in (1e-6 * scale, 1e-8 * scale))
+    def mass(x: float, heights: tuple[float, float] = (1e-6, 1e-8)) -> float:
+        high, low = (eta * m(x + 1j * eta).imag for eta in scale * np.array(heights))
         return float(low) if low > 0.9 * high and low > 1e-6 else 0.0
 
     found = [(0.0, mass(0.0))] if mass(0.0) else []
@@ -459,8 +459,9 @@ def _atoms(
         )
         for x in grid[peaks + 1]:
             x = _pole(m, float(x), width)
-            if mass(x) and all(abs(x - y) > width for y, _ in found):
-                found.append((x, mass(x)))
+            weight = mass(x, (1e-3, 1e-4))
+            if weight and all(abs(x - y) > width for y, _ in found):
+                found.append((float(f"{x:.5g}"), float(f"{weight:.4g}")))
     return tuple(sorted((x, _rounded(w)) for x, w in found))
 
 
@@ -476,7 +477,7 @@ def _mass(m: StieltjesTransform, a: float, b: float) -> float:
 
 def _pole(m: StieltjesTransform, x: float, width: float) -> float:
     """The zero of 1/m near x, by secants at a falling height."""
-    for height in width * 4.0 ** -np.arange(12):
+    for height in width * 4.0 ** -np.arange(6):
         value = 1 / m(np.array([x - height / 2, x, x + height / 2]) + 1j * height)
         slope = (value[2] - value[0]) / height
         x = float(np.real(x + 1j * height - value[1] / slope))
