@@ -25,8 +25,9 @@ from scipy.optimize import brentq, minimize_scalar
 
 from rmtsym.errors import InputError
 from rmtsym.matrices import Vector, inner
-from rmtsym.models.attention import ATTENTION, read_nonlinearity
+from rmtsym.models.attention import ATTENTION, attention_case, read_nonlinearity
 from rmtsym.models.attention import f as f_symbol
+from rmtsym.models.base import Model
 from rmtsym.models.generalization import ATTENTION_TEST, REGRESSION_TEST
 from rmtsym.models.regression import regression_error
 from rmtsym.models.tokens import c, mu, weights
@@ -37,7 +38,14 @@ from rmtsym.solver import solve
 
 Array = npt.NDArray[np.float64]
 AXES = ("ratio", "gamma", "snr", "alignment", "strength", "linearity")
-MODELS_OF = {"training": ATTENTION, "test": ATTENTION_TEST}
+SLOPE, ENERGY = sp.Symbol("a_1", real=True), sp.Symbol("nu", nonnegative=True)
+
+
+def _model(error: str) -> Model:
+    models = {"training": ATTENTION, "test": ATTENTION_TEST}
+    if error not in models:
+        raise InputError(f"got error = {error!r}; pass 'training' or 'test'")
+    return models[error]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +77,11 @@ class PhaseDiagram:
 
 def errors(function: Any, parameters: Mapping[str, Any], error: str = "training") -> Any:
     """Errors of attention and regression where all of ``AXES`` but linearity (or f) are given."""
-    if error not in MODELS_OF:
-        raise InputError(f"got error = {error!r}; pass 'training' or 'test'")
     value = {name: np.asarray(_float(name, x)) for name, x in parameters.items()}
     snr, s, a = value["snr"], value["strength"], value["alignment"]
     _, ((w_k, w_q),) = weights(1)
     along = np.sqrt(snr) * s * a
+    system = _model(error).system
     values: dict[Any, Any] = {
         c: value["ratio"],
         gamma_symbol: value["gamma"],
@@ -83,15 +90,10 @@ def errors(function: Any, parameters: Mapping[str, Any], error: str = "training"
     }
     functions: dict[Any, Any] = {}
     if "linearity" in value:
-        values["a_1"], values["nu"] = np.sqrt(value["linearity"]), np.ones(())
+        values[SLOPE], values[ENERGY] = np.sqrt(value["linearity"]), np.ones(())
     else:
         functions[f_symbol] = read_nonlinearity(function)
-    system = MODELS_OF[error].system
-    known = {
-        symbol: values.get(symbol, values.get(symbol.name))
-        for symbol in system.parameters
-        if symbol in values or symbol.name in values
-    }
+    known = {symbol: values[symbol] for symbol in system.parameters if symbol in values}
     attention = solve(system, known, nonlinearities=functions).value
     if error == "training":
         regression = regression_error(ratio=value["ratio"], gamma=value["gamma"], snr=snr)
@@ -221,24 +223,36 @@ class Design:
     nonlinearity: Nonlinearity
 
 
-def best_nonlinearity(error: str = "training", **fixed: Any) -> Design:
+def best_nonlinearity(
+    *,
+    ratio: Any,
+    gamma: Any,
+    mu: Any = None,
+    w_k: Any = None,
+    w_q: Any = None,
+    error: str = "training",
+) -> Design:
     """The a_1^2/nu in [0, 1] of least error at nu = 1, and a nonlinearity that has it.
 
-    ``fixed``: ratio, gamma, snr, alignment, strength (the last two 1 unless given). The error of a
-    centred f depends on a_1 and nu only (balanced labels), and scaling f is scaling gamma; the
-    nonlinearity given is ``a_1 he_1 + sqrt(1 - a_1^2) he_3``, odd: unbalanced labels do not see it.
+    Parameters as for :func:`~rmtsym.models.attention.attention_error`; ``error`` is "training" or
+    "test". The error of a centred f depends on a_1 and nu only (balanced labels), and scaling f is
+    scaling gamma. The nonlinearity given is ``a_1 he_1 + a_3 he_3``: odd, unbalanced labels do not
+    see it.
 
-    >>> design = best_nonlinearity(ratio=0.25, gamma=1, snr=4, strength=3)
+    >>> design = best_nonlinearity(ratio=0.25, gamma=1, mu=[2], w_k=[3], w_q=[3])
     >>> round(design.linearity, 3), round(design.error, 4)
     (0.184, 0.1553)
     >>> round(design.nonlinearity.coefficient(1) ** 2, 3), design.nonlinearity.exact_nu()
     (0.184, 1)
     """
-    given = {"alignment": 1, "strength": 1, **fixed}
-    _require({**given, "linearity": 0}, None)
+    system = _model(error).system
+    case = attention_case("t", ratio=ratio, gamma=gamma, mu=mu, w_k=w_k, w_q=w_q)
+    if len(case.vectors) != 3 or any(not isinstance(v, sp.Basic) for v in case.values.values()):
+        raise InputError("got arrays; pass one ratio, one gamma, and weights of rank one")
+    known = case.parameters
 
     def curve(share: Any) -> Any:
-        return errors(None, {**given, "linearity": share}, error)[0]
+        return solve(system, {**known, SLOPE: np.sqrt(share), ENERGY: np.ones(())}).value
 
     linearity, least = _minimum(curve)
     # a_1 = cos(angle), a_3 = sin(angle), both rational: t = tan(angle / 2).
