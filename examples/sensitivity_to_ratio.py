@@ -7,9 +7,22 @@ and the size of their slopes in c = p/n.
 import numpy as np
 from workbench import ALIGNED, Curve, options, simulated, table
 
-from rmtsym import attention_error, regression_error
+from rmtsym import MODELS, Nonlinearity, attention_error, regression_error
+from rmtsym.sensitivity import sensitivities
 
 FUNCTIONS = (("tanh", "C0"), ("truncated_exp", "C2"))
+
+
+def slope(f: str, c: float) -> float:
+    """The derivative of the error in p/n, exact; gamma and all inner products are 1."""
+    known = {"c": c}
+    if f == "linear regression":
+        system = MODELS["regression"].system
+    else:
+        system, centred = MODELS["attention"].system, Nonlinearity(f).centred()
+        known |= {"a_1": centred.coefficient(1), "nu": centred.nu()}
+    values = {symbol: known.get(str(symbol), 1) for symbol in system.parameters}
+    return {str(s): x for s, x in sensitivities(system, values).items()}["c"]
 
 
 def main() -> None:
@@ -38,9 +51,7 @@ def main() -> None:
     mean, error = np.array([(x.regression, x.regression_error) for x in found]).T
     name = "linear regression"
     curves.append(Curve(name, "C1", ratio, theory(name, ratio), places, mean, error))
-    step = 1e-4
-    slopes = {c.name: (theory(c.name, ratio + step) - theory(c.name, ratio - step)) / (2 * step)
-              for c in curves}  # fmt: skip
+    slopes = {curve.name: np.array([slope(curve.name, c) for c in ratio]) for curve in curves}
     print(f"n = {n}, gamma = 1, |mu| = 1, unit weights along mu")
     table(curves, "p/n", (0.1, 0.5, 1))
     for f, _ in FUNCTIONS:

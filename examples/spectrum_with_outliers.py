@@ -85,7 +85,8 @@ def main() -> None:
     print(
         f"The labels show from |mu| = {critical:.2f} on (in steps of {lengths[1]:.2f}). At |mu| = "
         f"{SIGNAL} tanh has an eigenvalue at {outlier.location:.3f}, off the bulk that ends at "
-        f"{edge:.3f}; its eigenvector holds {outlier.overlaps['y']:.0%} of the labels. With a_1 = 0: {other}."
+        f"{edge:.3f}; its eigenvector holds {outlier.overlaps['y']:.0%} of the labels. "
+        f"With a_1 = 0: {other}."
     )
 
     def picture(axes: list) -> None:
