@@ -3,14 +3,16 @@
     python benchmarks/verdict_rates.py --seeds 200 --power-seeds 100
 
 Right theories: the limits that the package derives, over several nonlinearities, ratios and
-penalties. Wrong ones: the same equations with a_1 off by 5 % (nu as it is, or raised to a_1^2).
-Prints one line per case and the totals; ``--record FILE`` also writes the z-scores as JSON.
+penalties. Wrong ones: the same equations with a_1 off by 5 % (nu as it is, or raised to a_1^2), where that
+moves the error by 2 % or more; elsewhere ``power`` says that the check is too weak.
+Prints one line per verdict on standard error, then one per case and the totals; ``--record FILE`` also writes the z-scores as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -81,6 +83,13 @@ def campaign(cases: list, seeds: int, detect: float | None) -> list[dict]:
                 "effect": abs(verdict.theory / attention_error(f, **at) - 1),
                 "seconds": time.perf_counter() - start,
             }
+        )
+        last = records[-1]
+        print(
+            f"{last['case']:48s} z {last['z']:+6.2f} {'agrees' if last['agrees'] else 'rejected'}"
+            f" after {last['looks']} looks, {last['seconds']:.1f} s, finds {last['power']:.2%}",
+            file=sys.stderr,
+            flush=True,
         )
     return records
 
