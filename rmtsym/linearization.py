@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import mpmath
 import sympy as sp
 
 from rmtsym.errors import InputError, UnsupportedError
@@ -95,7 +96,11 @@ class HermiteSymbol:
         if self.moment in ("mean", "second"):
             return f.coefficient(0 if self.moment == "mean" else 2, digits=digits)
         if self.moment == "slope":
-            return f.coefficient(1, digits=digits) / (1 if tau == 1 else sp.sympify(tau))
+            slope = f.coefficient(1, digits=digits)
+            if tau == 1 or digits is None:
+                return slope if tau == 1 else slope / sp.sympify(tau)
+            with mpmath.workdps(digits + 5):
+                return slope / mpmath.mpf(sp.N(sp.sympify(tau), digits + 10))
         return f.nu(digits=digits) if f == g else f.product_moment(g, digits=digits)
 
 
