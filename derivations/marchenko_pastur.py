@@ -150,16 +150,25 @@ assert not judge(1.1 * theory, verdict.extrapolation).agrees
 # %% [markdown]
 # ## The package's own
 #
-# The model of linear regression uses this root for its closed form.
+# The model `marchenko-pastur` (the trace of the $p$ side), and the root in
+# the closed form of linear regression.
 
 # %%
+from rmtsym import MODELS
 from rmtsym.models.regression import marchenko_pastur_root
 
+shipped = MODELS["marchenko-pastur"]
+for ratio in (0.3, 1.0, 3.0):
+    for ridge in (0.01, 2.0):
+        # n tr (Z^T Z/n + g)^{-1} and p tr (Z Z^T/n + g)^{-1} differ by (n - p)/g.
+        small = solve(shipped.system, {c: ratio, gamma: ridge}).value
+        large = solve(system, {c: ratio, gamma: ridge}).value
+        assert abs(large - (ratio * small + (1 - ratio) / ridge)) < 1e-10 * large
 for ratio in (sp.Rational(1, 3), sp.Integer(1), sp.Integer(4)):
     for ridge in (sp.Rational(1, 100), sp.Integer(2)):
-        shipped, slope = marchenko_pastur_root(ratio, ridge, sp.sqrt)
-        assert sp.simplify(shipped - root.subs({c: ratio, gamma: ridge})) == 0
-        point = {m: shipped, c: ratio, gamma: ridge}
+        other, slope = marchenko_pastur_root(ratio, ridge, sp.sqrt)
+        point = {m: other, c: ratio, gamma: ridge}
+        assert sp.simplify(other - root.subs(point)) == 0
         assert sp.simplify(slope - sp.diff(quadratic, m).subs(point)) == 0
 
 # %% [markdown]

@@ -31,6 +31,7 @@
 import numpy as np
 import sympy as sp
 
+from derivations.document import Table
 from rmtsym import (
     Entrywise,
     Gaussian,
@@ -107,6 +108,8 @@ assert not judge(1.15 * limit, verdict.extrapolation).agrees
 # %%
 from rmtsym.models.generalization import regression_test_error
 
+signal = sp.Symbol("mu.mu", nonnegative=True)
+
 
 def gram(**vectors):
     """Values of the inner products."""
@@ -119,10 +122,13 @@ ridge_Q = (X.T * X / n + gamma * Identity(n)).inverse()
 w = X * ridge_Q * y / n
 miss = Identity(1) - mu.T * w
 linear = derive(miss * miss + w.T * w, sizes={n: 1, p: c})
+rows = []
 for ratio, ridge, snr in ((0.5, 0.1, 1.0), (1.0, 0.3, 4.0), (3.0, 0.01, 2.0)):
-    derived = solve(linear, {c: ratio, gamma: ridge, **gram(mu=[snr**0.5])}).value
+    derived = solve(linear, {c: ratio, gamma: ridge, signal: snr}).value
     shipped = regression_test_error(ratio=ratio, gamma=ridge, snr=snr)
     assert abs(derived / shipped - 1) < 1e-9
+    rows.append((ratio, ridge, snr, derived, shipped))
+Table(["$c$", "$\\gamma$", "$|\\mu|^2$", "statement", "new tokens"], rows, digits=10)
 
 # %% [markdown]
 # ## Double descent

@@ -24,11 +24,13 @@ from derivations.rendering import mathml, to_markdown  # noqa: E402
 
 def modules() -> list[str]:
     """The modules of the package, subpackages last; those whose extras are missing are left out."""
-    package = ROOT / "rmtsym"
+    import rmtsym
+
+    package = Path(rmtsym.__file__).parent
     paths = sorted(package.rglob("*.py"), key=lambda path: (len(path.parts), str(path)))
     found = []
     for path in paths:
-        parts = path.relative_to(ROOT).with_suffix("").parts
+        parts = path.relative_to(package.parent).with_suffix("").parts
         if parts[-1] != "__init__":
             found.append(".".join(parts))
     return found

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import rmtsym
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -73,7 +75,8 @@ def test_contributing_names_every_module():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     picture = blocks(ROOT / "CONTRIBUTING.md")[0][1]
     listed = re.findall(r"^\s+(\w+)\.py ", picture, flags=re.MULTILINE)
-    files = [path.stem for path in (ROOT / "rmtsym").rglob("*.py") if path.stem != "__init__"]
+    package = Path(rmtsym.__file__).parent
+    files = [path.stem for path in package.rglob("*.py") if path.stem != "__init__"]
     assert sorted(listed) == sorted(files), "the picture in CONTRIBUTING.md is not the house"
     assert "MODELS" in text
 
@@ -99,8 +102,6 @@ def test_contributing_goes_from_low_to_high():
 
 def test_citation_is_complete():
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    import rmtsym
-
     assert f"version: {rmtsym.__version__}" in text
     for key in ("cff-version", "title", "authors", "license", "message"):
         assert re.search(rf"^{key}:", text, flags=re.MULTILINE)
