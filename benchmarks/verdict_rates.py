@@ -3,9 +3,10 @@
     python benchmarks/verdict_rates.py --seeds 200 --power-seeds 100
 
 Right theories: the limits that the package derives, over several nonlinearities, ratios and
-penalties. Wrong ones: the same equations with a_1 off by 5 % (nu as it is, or raised to a_1^2), where that
-moves the error by 2 % or more; elsewhere ``power`` says that the check is too weak.
-Prints one line per verdict on standard error, then one per case and the totals; ``--record FILE`` also writes the z-scores as JSON.
+penalties. Wrong ones: the same equations with a_1 off by 5 % (nu as it is, or raised to a_1^2),
+where that moves the error by more than 2 %; elsewhere ``power`` says that the check is too weak.
+Prints one line per verdict on standard error, then one per case and the totals; ``--record FILE``
+also writes the z-scores as JSON.
 """
 
 from __future__ import annotations

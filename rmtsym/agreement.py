@@ -56,11 +56,11 @@ LOOKS = ((1 / 32, 0.1), (1 / 8, 0.1), (1 / 4, 0.2), (1 / 2, 0.2), (1.0, 0.4))
 """Share of the samples at each look, and of the probability of a false alarm."""
 POWER = 1.645
 """Standard errors beyond the threshold that are exceeded with 95 % probability."""
-BUDGET = 5.5e11
+BUDGET = 9e11
 """Operations of a verdict with default sizes (about 20 s on two cores)."""
 OVERHEAD = 2.5e7
 """Operations that a sample of size zero would cost."""
-RUNGS = (120, 205, 345, 580)
+RUNGS = (100, 200, 400, 800)
 """Default sizes, as geometric means of all sizes."""
 
 
@@ -236,19 +236,11 @@ def _cost(sizes: Mapping[Any, int]) -> float:
     return 4.0 * numbers[0] * numbers[-1] ** 2 + numbers[-1] ** 3 / 3 + OVERHEAD
 
 
-def _allocation(sizes: Sequence[Mapping[Any, int]], order: float | None, budget: float) -> Array:
-    """Repetitions that make the extrapolated error smallest for this many operations."""
+def _allocation(sizes: Sequence[Mapping[Any, int]], budget: float) -> Array:
+    """Repetitions that spend operations in proportion to the size: large sizes bound the bias."""
     bases = np.array([min(s.values()) for s in sizes], float)
     costs = np.array([_cost(s) for s in sizes])
-    counts = np.ones(len(sizes))
-    spread = 1 / np.sqrt(bases)
-    for _ in range(50):
-        counts *= budget / (counts @ costs)
-        covariance = np.diag(spread**2 / counts)
-        weights = _solve(bases * 0, covariance, bases, order, 20.0, 30.0)[3]
-        counts = np.sqrt(counts * np.abs(weights) * spread / np.sqrt(costs)) + 1e-9
-    counts *= budget / (counts @ costs)
-    return np.maximum(counts, 24)
+    return np.maximum(budget * bases / bases.sum() / costs, 24)
 
 
 # -- extrapolation
@@ -256,8 +248,8 @@ def _allocation(sizes: Sequence[Mapping[Any, int]], order: float | None, budget:
 
 def _solve(
     means: Array, covariance: Array, bases: Array, order: float | None, size: float, scale: float
-) -> tuple[float, float, float, Array, float]:
-    """Value, standard error, first coefficient, weights on the means, log evidence.
+) -> tuple[float, float, float, float]:
+    """Value, standard error, first coefficient, log evidence.
 
     The coefficients beyond the free ones are normal; integrated out, they add to the covariance
     of the means, and the rest is generalised least squares.
@@ -276,12 +268,11 @@ def _solve(
     inverse = np.linalg.inv(r)
     fitted = inverse @ (q.T @ response)
     rest = response - design @ fitted
-    weights = np.linalg.solve(lower.T, q @ inverse[0])
     error = float(np.linalg.norm(inverse[0]))
     evidence = -0.5 * float(rest @ rest) - float(
         np.log(np.diag(lower)).sum() + np.log(np.abs(np.diag(r))).sum()
     )
-    return float(fitted[0]), error, float(fitted[1]) * base**step, weights, evidence
+    return float(fitted[0]), error, float(fitted[1]) * base**step, evidence
 
 
 def _controlled(estimates: Sequence[Estimate], bases: Array) -> tuple[Array, Array, float]:
@@ -356,7 +347,7 @@ def extrapolate(estimates: Sequence[Estimate], *, order: float | None = 1.0) -> 
         for _ in range(3):
             size = math.hypot(floor, _solve(means, covariance, bases, order, size, scale)[2])
         fits.append(_solve(means, covariance, bases, order, size, scale))
-    evidence = np.array([fit[4] for fit in fits])
+    evidence = np.array([fit[3] for fit in fits])
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
     values = np.array([fit[0] for fit in fits])
@@ -565,7 +556,7 @@ def verify(
             counts = _counts(repetitions, len(rungs))
             found = _climb(models, [0] * len(rungs), counts, pool, progress, 0, sum(counts), store)
             return judge(number, extrapolate(found, order=order), false_alarms=false_alarms)
-        full = _allocation([dict(m.sizes) for m in models], order, BUDGET)
+        full = _allocation([dict(m.sizes) for m in models], BUDGET)
         total = int(sum(np.ceil(full)))
         estimates: list[Estimate] = []
         for look, (share, spent) in enumerate(LOOKS, 1):
