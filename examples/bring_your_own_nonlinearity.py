@@ -70,6 +70,7 @@ def main() -> None:
 
     def draw(axes: list) -> None:
         draw_hermite(f, axes, 6)
+        axes[0].legend(fontsize="small")
         for curve in curves:
             curve.draw(axes[2])
         axes[0].set_title(rf"$f(t) = {sympy.latex(f.expression)}$")

@@ -5,6 +5,8 @@ the penalty gamma nu), unit weights along mu, p = 4 n, gamma = 1. Then a_1^2 / n
 a_1 = 0 (cos) neither signal nor dimension helps.
 """
 
+import math
+
 import numpy as np
 from workbench import ALIGNED, Curve, attention_errors, options, simulated
 
@@ -38,7 +40,6 @@ def point(name: str, n: int, gamma: float, mu: float, repetitions: int, seed: in
 def main() -> None:
     chosen = options(__doc__, "nonlinearities.png")
     n, repetitions = chosen.pick(64, 256, 512), chosen.pick(4, 32, 32)
-    names = [name for name in NAMES if name != "softmax" or "softmax" in MODELS]
     snr = np.geomspace(0.03, 4, 41)
     places = snr[:: chosen.pick(20, 10, 8)]
     w_k, w_q = ALIGNED
@@ -46,12 +47,12 @@ def main() -> None:
     curves, dots = [], []
     print(f"p = {RATIO * n}, n = {n}, gamma = nu, |mu| = 1, weights along mu")
     print("f                 a_1       nu   a_1^2/nu   theory   simulation")
-    for index, name in enumerate(names):
+    for index, name in enumerate(NAMES):
         f = Nonlinearity(SOFTMAX if name == "softmax" else name).centred()
         a_1, nu = f.coefficient(1), f.nu()
         mu = np.sqrt(snr)[:, None] * [1, 0, 0]
         theory = attention_errors(f, ratio=RATIO, gamma=nu, mu=mu, w_k=w_k, w_q=w_q)
-        found = [point(name, n, nu, x**0.5, repetitions, chosen.seed + k)
+        found = [point(name, n, nu, x**0.5, repetitions // 2, chosen.seed + k)
                  for k, x in enumerate(places)]  # fmt: skip
         mean, error = np.array(found).T
         curves.append(Curve(name, f"C{index}", snr, theory, places, mean, error))
@@ -73,11 +74,18 @@ def main() -> None:
     nu = Nonlinearity("cos").centred().nu()
     wide = [attention_error("cos", ratio=c, gamma=nu) for c in (2, 8)]
     plain = [regression_error(ratio=c, gamma=1, snr=1) for c in (2, 8)]
-    cosine = curves[names.index("cos")].theory
+    cosine = curves[NAMES.index("cos")].theory
     print(
         f"The error falls from {family[0]:.3f} at a_1 = 0 to {family[-1]:.3f} at a_1^2 = nu. "
         f"cos: the signal changes it by {np.ptp(cosine):.0e}, p/n = 2 to 8 by "
         f"{wide[1] / wide[0] - 1:.0%} (linear regression: {plain[1] / plain[0] - 1:.0%})."
+    )
+    small, spread = point("softmax", n // 2, math.e - 1, 1, 2 * repetitions, chosen.seed)
+    share, mean, error = dots[NAMES.index("softmax")]
+    print(
+        f"Finite size: softmax, like exp, has heavy tails and converges slowest: {small:.3f} +- "
+        f"{spread:.3f} at n = {n // 2}, {mean:.3f} +- {error:.3f} at n = {n}, limit "
+        f"{np.interp(share, shares, family):.3f}."
     )
 
     def draw(axes: list) -> None:
