@@ -139,7 +139,7 @@ def refine(
         raise InputError(f"got digits={digits!r}; pass a whole number from 1")
     compiled = programs(system)
     exact, notes = exact_values(values)
-    vs = _start(compiled, exact, nonlinearities, start)
+    vs = start_near(compiled, exact, nonlinearities, start)
     previous, working, lost = None, 0, GUARD
     for _ in range(ATTEMPTS):
         working = digits + lost
@@ -156,7 +156,7 @@ def refine(
                     for one in _unknowns(compiled, exact, nonlinearities, vs)
                 )
                 return Solution(
-                    _vouched(value, digits, notes),
+                    vouched(value, digits, notes),
                     10.0 ** max(residual, -300),
                     unknowns,
                     True,
@@ -230,7 +230,7 @@ def newton(core: Core, v: list[Any], k: Coefficients, digits: int) -> tuple[list
     return v, last
 
 
-def _start(
+def start_near(
     compiled: Programs, exact: Mapping[Any, Any], nonlinearities: Any, start: Any
 ) -> list[list[Any]]:
     if start is None:
@@ -350,7 +350,7 @@ def _unknowns(
         return compiled.unknowns(vs, compiled.coefficients(x, balls()))
 
 
-def _vouched(value: Any, digits: int, notes: tuple[str, ...]) -> Any:
+def vouched(value: Any, digits: int, notes: tuple[str, ...]) -> Any:
     bits = math.ceil((digits + 4) * BITS_PER_DIGIT)
     if isinstance(value, acb):
         real, imaginary = to_mpf(value.real, bits), to_mpf(value.imag, bits)
