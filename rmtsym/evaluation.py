@@ -790,9 +790,8 @@ class _Compiler:
             case Trace():
                 return self.trace(node.operand)
             case Deterministic():
-                raise InputError(
-                    f"got {node} where only its product with another matrix can be simulated"
-                )
+                unit = self.combination([(ONE, Identity(node.size))], shape)
+                return self._operate(node, self.full(unit))
             case Gaussian() | Vector() | Wigner():
                 return Term(ONE, self.emit(Load(node), shape, isinstance(node, Wigner)))
         raise InputError(f"got {type(node).__name__}, which simulate does not know")
