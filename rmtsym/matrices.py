@@ -518,12 +518,17 @@ class SpectralLaw:
         return cls.from_density(lambda _: 1, lower, upper, nodes=nodes, digits=digits)
 
     @classmethod
-    def semicircle(cls, center: Any, radius: Any, *, nodes: int = 40) -> SpectralLaw:
+    def semicircle(
+        cls, center: Any, radius: Any, *, nodes: int = 40, digits: int = 15
+    ) -> SpectralLaw:
         """The semicircle law on [center - radius, center + radius]; Gauss-Chebyshev nodes."""
+        kept = max(digits, 15) + 5
         angles = [sp.pi * sp.Rational(k, nodes + 1) for k in range(1, nodes + 1)]
-        atoms = tuple((scalar(center) + scalar(radius) * sp.cos(a),) for a in angles)
-        weights = tuple(2 * sp.sin(a) ** 2 / (nodes + 1) for a in angles)
-        return cls(atoms, weights)
+        atoms = [sp.Rational(str(sp.N(sp.cos(a), kept))) for a in angles]
+        weights = [sp.Rational(str(sp.N(2 * sp.sin(a) ** 2 / (nodes + 1), kept))) for a in angles]
+        weights[nodes // 2] += 1 - sum(weights)
+        middle, half = scalar(center), scalar(radius)
+        return cls(tuple((middle + half * x,) for x in atoms), tuple(weights))
 
     def moment(self, powers: tuple[int, ...]) -> Scalar:
         """``E prod_j lambda_j ** powers[j]``."""
