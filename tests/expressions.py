@@ -292,6 +292,7 @@ def _naive(
                     weight * number(pencil.sizes[one.column]),
                 )
             )
+    pairs = pairs or [(0, 0, 0, 0, 0.0)]
     rows, columns, ks, ls, weights = (np.array(x) for x in zip(*pairs, strict=True))
     g = np.linalg.inv(a) * same
     for t in np.linspace(0.1, 1, 10):

@@ -19,7 +19,7 @@ from rmtsym.solver import solve
 RELATIVE = {n: 1, p: sp.Rational(7, 10), m: sp.Rational(7, 5)}
 relaxed = settings(
     deadline=None,
-    max_examples=20,
+    max_examples=15,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
