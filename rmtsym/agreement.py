@@ -6,7 +6,7 @@ At size N (the smallest of the sizes) the mean of an expression is
 
 Samples at several sizes are regressed on control variates (:mod:`rmtsym.controls`), then ``E`` is
 fitted with ``c_1`` free and ``c_k`` normal with standard deviation ``|c_1| N_0^(a(k-1))``, for each
-``N_0`` of ``SCALES``; each fit counts by its evidence. The standard error of ``E`` so includes what
+``N_0`` of ``SCALES`` (or ``SLOW_SCALES``); each fit counts by its evidence. The standard error of ``E`` so includes what
 the sizes leave open about the bias.
 
 The z-score is the normal deviate of the tail of that mixture of fits; the verdict rejects where it
@@ -40,6 +40,8 @@ import numpy as np
 from scipy import special
 
 from rmtsym.errors import InputError
+from rmtsym.matrices import Entrywise, RowSoftmax
+from rmtsym.rewriting import walk
 from rmtsym.sampling import Array
 from rmtsym.simulation import Estimate, Model, run, sampled_model
 
@@ -48,6 +50,9 @@ __all__ = ["Extrapolation", "Rung", "Verdict", "extrapolate", "ladder", "ladder_
 SCALES = (10.0, 20.0, 40.0, 80.0)
 """``N_0``: size below which the bias is no longer dominated by its first term; weighed by how well
 the means fit."""
+SLOW_SCALES = (100.0, 200.0, 400.0)
+"""The same where a nonlinearity with ``a_2 != 0`` meets vectors: it turns the mean score s of order
+N^-1/2 into a spike of strength ``a_2 s^2 N``, so the bias is a series in a large multiple of 1/N."""
 ORDERS = 4
 """Terms of the bias that are fitted."""
 FALSE_ALARMS = 0.004
@@ -56,8 +61,8 @@ LOOKS = ((1 / 32, 0.1), (1 / 8, 0.1), (1 / 4, 0.2), (1 / 2, 0.2), (1.0, 0.4))
 """Share of the samples at each look, and of the probability of a false alarm."""
 POWER = 1.645
 """Standard errors beyond the threshold that are exceeded with 95 % probability."""
-BUDGET = 9e11
-"""Operations of a verdict with default sizes (about 20 s on two cores)."""
+BUDGET = 1.2e12
+"""Operations of a verdict with default sizes at most (about 20 s on two cores)."""
 OVERHEAD = 2.5e7
 """Operations that a sample of size zero would cost."""
 RUNGS = (100, 200, 400, 800)
@@ -240,7 +245,7 @@ def _allocation(sizes: Sequence[Mapping[Any, int]], budget: float) -> Array:
     """Repetitions that spend operations in proportion to the size: large sizes bound the bias."""
     bases = np.array([min(s.values()) for s in sizes], float)
     costs = np.array([_cost(s) for s in sizes])
-    return np.maximum(budget * bases / bases.sum() / costs, 24)
+    return np.asarray(np.maximum(budget * bases / bases.sum() / costs, 24))
 
 
 # -- extrapolation
@@ -322,6 +327,7 @@ def extrapolate(estimates: Sequence[Estimate], *, order: float | None = 1.0) -> 
     """The limit of infinite size from estimates at two sizes or more.
 
     order : exponent of the bias, ``N^-order``: 1, 1/2, or None (both orders are fitted)
+    scales : values of ``N_0`` to mix
 
     Raises InputError below two sizes (three where the order is to be estimated).
     """
@@ -342,7 +348,7 @@ def extrapolate(estimates: Sequence[Estimate], *, order: float | None = 1.0) -> 
     step = 0.5 if order is None else order
     floor = 3 * abs(float(means[-1])) + noise * float(bases.min()) ** step
     fits = []
-    for scale in SCALES:
+    for scale in scales:
         size = floor
         for _ in range(3):
             size = math.hypot(floor, _solve(means, covariance, bases, order, size, scale)[2])
@@ -365,7 +371,7 @@ def extrapolate(estimates: Sequence[Estimate], *, order: float | None = 1.0) -> 
         order,
         tuple(
             (scale, float(w), fit[0], fit[1])
-            for scale, w, fit in zip(SCALES, weights, fits, strict=True)
+            for scale, w, fit in zip(scales, weights, fits, strict=True)
         ),
         rungs,
     )
@@ -421,6 +427,25 @@ def ladder(
     with _workers(executor) as pool:
         start = [0] * len(models)
         return tuple(_climb(models, start, counts, pool, progress, 0, sum(counts), store))
+
+
+def _scales(model: Model) -> tuple[float, ...]:
+    """``SLOW_SCALES`` where a nonlinearity with ``a_2 != 0`` meets vectors that are not zero."""
+    if not any(x != 0 for _, row in model.recipe.coordinates for x in row):
+        return SCALES
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    weights = weights / weights.sum()
+    functions = dict(model.functions)
+    for part in (part for e in model.expressions for part in walk(e)):
+        if isinstance(part, RowSoftmax):
+            return SLOW_SCALES
+        if isinstance(part, Entrywise):
+            values = np.asarray(functions.get(part.f, part.f)(nodes.copy()), float)
+            values = values - weights @ values
+            second = abs(weights @ (values * (nodes**2 - 1))) / math.sqrt(2)
+            if second > 0.02 * math.sqrt(weights @ values**2):
+                return SLOW_SCALES
+    return SCALES
 
 
 def _counts(repetitions: int | Sequence[int], rungs: int) -> list[int]:
@@ -551,11 +576,14 @@ def verify(
     if len(rungs) < needed:
         raise InputError(f"got {len(rungs)} size(s); a ladder takes {needed} at least")
     models = _models(expression, rungs, arguments)
+    scales = _scales(models[0])
     with _workers(executor) as pool:
         if repetitions is not None:
             counts = _counts(repetitions, len(rungs))
             found = _climb(models, [0] * len(rungs), counts, pool, progress, 0, sum(counts), store)
-            return judge(number, extrapolate(found, order=order), false_alarms=false_alarms)
+            return judge(
+                number, extrapolate(found, order=order, scales=scales), false_alarms=false_alarms
+            )
         full = _allocation([dict(m.sizes) for m in models], BUDGET)
         total = int(sum(np.ceil(full)))
         estimates: list[Estimate] = []
@@ -571,7 +599,7 @@ def verify(
             )
             verdict = judge(
                 number,
-                extrapolate(estimates, order=order),
+                extrapolate(estimates, order=order, scales=scales),
                 false_alarms=false_alarms,
                 spent=spent,
                 looks=look,
