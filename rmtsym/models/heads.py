@@ -155,7 +155,9 @@ def heads_case(
     model = heads_model(tuple(functions), tuple(ranks), at.tokens_of(values))
     notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "mu": mu})
     named = {_function(k): f for k, f in enumerate(known)}
-    return Case(model, values, vectors, named, notes, at.bias_order(values, known), 1.0)
+    softmax = any(isinstance(head.f, Softmax) for head in heads)
+    order = 0.5 if softmax else at.bias_order(values, known)
+    return Case(model, values, vectors, named, notes, order, 1.0)
 
 
 def heads_error(

@@ -158,6 +158,8 @@ def phase_diagram(
                 f"got the axis {name!r} with values {values!r}; pass (name, [values]) with a "
                 f"name of {', '.join(AXES)}"
             )
+    for name, value in fixed.items():
+        _float(name, value)
     xs, ys = _float(*x), _float(*y)
     if x[0] == y[0]:
         raise InputError(f"got {x[0]!r} on both axes; pass two different names")

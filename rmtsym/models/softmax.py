@@ -100,7 +100,7 @@ def softmax_case(
     vectors = at.place(at.mu, mu, at.named(given))
     notes = notes_on_floats({"beta": beta, "ratio": ratio, "gamma": gamma, "mu": mu})
     model = softmax_model(len(given), at.tokens_of(values))
-    return Case(model, values, vectors, {}, notes, at.bias_order(values, []), 1.0)
+    return Case(model, values, vectors, {}, notes, 0.5, 1.0)
 
 
 def softmax_error(
