@@ -42,9 +42,8 @@ def main() -> None:
     print(f"attention, p/n = {point['ratio']}, gamma = {point['gamma']}: {digits}")
     print(f"linear regression: {regression_error(**point, snr=MU**2):.6f}")
     sizes = chosen.pick([60, 120], None, None)
-    verdict = verify_attention(
-        f, **point, **vectors, sizes=sizes, repetitions=sizes and 20, seed=chosen.seed
-    )
+    effort = {"sizes": sizes, "repetitions": sizes and 20, "detect": chosen.pick(1, 0.05, 0.01)}
+    verdict = verify_attention(f, **point, **vectors, **effort, seed=chosen.seed)
     print(verdict)
     print(f"Its error is {float(digits):.4f}, and simulation "
           f"{'agrees' if verdict.agrees else 'DISAGREES'}.")  # fmt: skip
