@@ -6,8 +6,8 @@ At size N (the smallest of the sizes) the mean of an expression is
 
 Samples at several sizes are regressed on control variates (:mod:`rmtsym.controls`), then ``E`` is
 fitted with ``c_1`` free and ``c_k`` normal with standard deviation ``|c_1| N_0^(a(k-1))``, for each
-``N_0`` of ``SCALES`` (or ``SLOW_SCALES``); each fit counts by its evidence. The standard error of ``E`` so includes what
-the sizes leave open about the bias.
+``N_0`` of ``SCALES`` (or ``SLOW_SCALES``); each fit counts by its evidence. The standard error of
+``E`` so includes what the sizes leave open about the bias.
 
 The z-score is the normal deviate of the tail of that mixture of fits; the verdict rejects where it
 exceeds ``threshold``. It looks after 1/32, 1/8, 1/4, 1/2 and all of the samples; the looks share
@@ -51,8 +51,8 @@ SCALES = (10.0, 20.0, 40.0, 80.0)
 """``N_0``: size below which the bias is no longer dominated by its first term; weighed by how well
 the means fit."""
 SLOW_SCALES = (100.0, 200.0, 400.0)
-"""The same where a nonlinearity with ``a_2 != 0`` meets vectors: it turns the mean score s of order
-N^-1/2 into a spike of strength ``a_2 s^2 N``, so the bias is a series in a large multiple of 1/N."""
+"""The same where a nonlinearity with ``a_2 != 0`` meets vectors: it turns a mean score s of order
+N^-1/2 into a spike that dies out slowly; the bias is a series in a large multiple of 1/N."""
 ORDERS = 4
 """Terms of the bias that are fitted."""
 FALSE_ALARMS = 0.004
@@ -323,7 +323,12 @@ def _controlled(estimates: Sequence[Estimate], bases: Array) -> tuple[Array, Arr
     return means, covariance, float(max(1.0, total - width - count))
 
 
-def extrapolate(estimates: Sequence[Estimate], *, order: float | None = 1.0) -> Extrapolation:
+def extrapolate(
+    estimates: Sequence[Estimate],
+    *,
+    order: float | None = 1.0,
+    scales: Sequence[float] = SCALES,
+) -> Extrapolation:
     """The limit of infinite size from estimates at two sizes or more.
 
     order : exponent of the bias, ``N^-order``: 1, 1/2, or None (both orders are fitted)
