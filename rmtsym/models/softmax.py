@@ -9,8 +9,16 @@ coefficients ``a_k = beta^k / sqrt(k!)``, k >= 1, ``nu = exp(beta^2) - 1``, and 
     K ~ K_g (I - 1 1^T) + kappa 1 1^T,     kappa -> infinity.
 
 The limit does not see the kurtosis of the noise. Simulation subtracts each row's maximum, so no
-beta overflows there; the limit needs ``exp(beta^2)`` finite, and is approached slowly for large
-beta: one score in a row then outweighs the others, until n is far above ``exp(beta^2)``.
+beta overflows there. The limit needs ``exp(beta^2)`` finite and is approached from above, slowly
+for large beta, where few scores of a row outweigh the others. Simulated over limit, for p/n = 1/2,
+gamma = 0.2 and the weights below, rho = 0 (standard errors of 2 to 4 %):
+
+    beta      n = 500    n = 1000    n = 2000
+    1/2       1.03       1.02        1.01
+    1         1.11       1.08        1.04
+    3/2       1.24       1.13        1.08
+
+so beta up to 1 is practical at sizes of thousands.
 
 Source: Z. Liao et al., arXiv 2506.18656, Theorem 1, for the kernel of g.
 
