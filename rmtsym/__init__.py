@@ -20,8 +20,11 @@ powers of the sizes are written out. ``a_k = E f(xi) He_k(xi) / sqrt(k!)``, ``nu
 from rmtsym.agreement import Verdict, verify
 from rmtsym.compilation import compile_system
 from rmtsym.dyson import derive, fixed_point
+from rmtsym.elimination import polynomial, specialise
+from rmtsym.equivalents import deterministic_equivalent
 from rmtsym.errors import (
     BranchError,
+    BudgetError,
     ConvergenceError,
     InputError,
     NonlinearityError,
@@ -56,6 +59,7 @@ from rmtsym.pencil import build
 from rmtsym.precision import refine
 from rmtsym.simulation import Estimate, simulate
 from rmtsym.solver import Solution, solve
+from rmtsym.spectrum import stieltjes_transform
 
 __version__ = "0.1.0"
 
@@ -63,6 +67,7 @@ __all__ = [
     "CATALOGUE",
     "MODELS",
     "BranchError",
+    "BudgetError",
     "ConvergenceError",
     "D",
     "Deterministic",
@@ -90,15 +95,19 @@ __all__ = [
     "build",
     "compile_system",
     "derive",
+    "deterministic_equivalent",
     "dimensions",
     "fixed_point",
     "from_sympy",
     "inner",
     "linearize",
+    "polynomial",
     "refine",
     "regression_error",
     "simulate",
     "solve",
+    "specialise",
+    "stieltjes_transform",
     "verify",
     "verify_attention",
 ]

@@ -34,7 +34,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
-from scipy.optimize import brentq
 
 from rmtsym.compilation import CompiledSystem, Point, compile_system, solve_linear
 from rmtsym.dyson import derive, fixed_point
@@ -497,6 +496,8 @@ def _spike_determinant(m: StieltjesTransform, x: Array) -> Array:
 def _outliers(m: StieltjesTransform, support: tuple[tuple[float, float], ...]) -> tuple[float, ...]:
     if not support or not any(isinstance(o, BilinearOutput) for o in m.system.limits):
         return ()
+    from scipy.optimize import brentq
+
     scale = max(b for _, b in support) - min(a for a, _ in support)
     away = scale * np.concatenate([10 ** np.linspace(-7, 0, 200), 10 ** np.linspace(0, 4, 200)[1:]])
     pieces = [support[0][0] - away[::-1], support[-1][1] + away]
