@@ -39,21 +39,35 @@ from rmtsym.matrices import (
     Entrywise,
     Gaussian,
     Identity,
+    Iid,
+    Independent,
+    Indicator,
     Labels,
     Matrix,
     OffDiagonal,
     Ones,
+    RowSoftmax,
     SpectralLaw,
     Trace,
     Vector,
     Wigner,
     dimensions,
     from_sympy,
+    indicators,
     inner,
 )
 from rmtsym.models import MODELS
 from rmtsym.models.attention import attention_error, verify_attention
+from rmtsym.models.generalization import (
+    attention_test_error,
+    best_penalty,
+    regression_test_error,
+)
+from rmtsym.models.heads import Head, heads_error
+from rmtsym.models.phase import best_nonlinearity, critical_alignment, phase_diagram
 from rmtsym.models.regression import regression_error
+from rmtsym.models.softmax import Softmax, softmax_error
+from rmtsym.models.targets import mixture_error, target_error
 from rmtsym.nonlinearity import CATALOGUE, Nonlinearity
 from rmtsym.pencil import build
 from rmtsym.precision import refine
@@ -74,7 +88,11 @@ __all__ = [
     "Entrywise",
     "Estimate",
     "Gaussian",
+    "Head",
     "Identity",
+    "Iid",
+    "Independent",
+    "Indicator",
     "InputError",
     "Labels",
     "Matrix",
@@ -84,6 +102,8 @@ __all__ = [
     "Ones",
     "PrecisionError",
     "RmtsymError",
+    "RowSoftmax",
+    "Softmax",
     "Solution",
     "SpectralLaw",
     "Trace",
@@ -92,22 +112,33 @@ __all__ = [
     "Verdict",
     "Wigner",
     "attention_error",
+    "attention_test_error",
+    "best_nonlinearity",
+    "best_penalty",
     "build",
     "compile_system",
+    "critical_alignment",
     "derive",
     "deterministic_equivalent",
     "dimensions",
     "fixed_point",
     "from_sympy",
+    "heads_error",
+    "indicators",
     "inner",
     "linearize",
+    "mixture_error",
+    "phase_diagram",
     "polynomial",
     "refine",
     "regression_error",
+    "regression_test_error",
     "simulate",
+    "softmax_error",
     "solve",
     "specialise",
     "stieltjes_transform",
+    "target_error",
     "verify",
     "verify_attention",
 ]

@@ -32,7 +32,6 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy.optimize import minimize_scalar
 
 import rmtsym.models.tokens as at
 from rmtsym.errors import InputError
@@ -192,6 +191,8 @@ def best_penalty(
     >>> round(gamma, 4), round(error, 4)
     (1.1304, 0.7017)
     """
+    from scipy.optimize import minimize_scalar
+
     logs = np.linspace(np.log(low), np.log(high), 49)
     errors = np.asarray(curve(np.exp(logs)))
     best = int(np.argmin(errors))

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
-from scipy.optimize import brentq, minimize_scalar
 
 from rmtsym.errors import InputError
 from rmtsym.matrices import Vector, inner
@@ -198,6 +197,8 @@ def critical_alignment(
     >>> round(critical_alignment("tanh(t)", ratio=0.5, gamma=1, snr=4, strength=3), 4)
     0.9918
     """
+    from scipy.optimize import brentq
+
     given = {"strength": 1, **fixed}
 
     def gap(a: Any) -> Any:
@@ -265,6 +266,8 @@ def best_nonlinearity(
 
 
 def _minimum(curve: Callable[[Any], Any]) -> tuple[float, float]:
+    from scipy.optimize import minimize_scalar
+
     grid = np.linspace(0, 1, 65)
     values = np.asarray(curve(grid))
     k = int(np.argmin(values))
