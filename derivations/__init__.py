@@ -9,6 +9,7 @@ NAMES = (
     "hermite_expansion",
     "gaussian_equivalent",
     "linear_pencil",
+    "deterministic_equivalent",
     "linear_regression",
     "attention",
     "no_linear_part",
