@@ -13,8 +13,7 @@ import numpy as np
 import sympy
 from workbench import ALIGNED, Curve, options, simulated, table
 
-from rmtsym import Nonlinearity, attention_error, regression_error
-from rmtsym.models.attention import verify_attention
+from rmtsym import Nonlinearity, attention_error, regression_error, verify_attention
 from rmtsym.plot import draw_hermite
 
 MU = 1
