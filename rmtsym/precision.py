@@ -245,14 +245,16 @@ def start_near(
             [np.ravel(u)[index] for index in core.kept]
             for core, u in zip(compiled.cores, start, strict=True)
         ]
-    with precision(math.ceil(CLIMB * BITS_PER_DIGIT)):
-        x = parameters(compiled, exact, nonlinearities, CLIMB)
+    smallest = min((float(exact[s]) for _, s, _ in compiled.ridges if s in exact), default=1.0)
+    digits = CLIMB + 3 * max(0, math.ceil(-math.log10(abs(smallest) or 1.0)))
+    with precision(math.ceil(digits * BITS_PER_DIGIT)):
+        x = parameters(compiled, exact, nonlinearities, digits)
         k = compiled.coefficients(x, balls())
         return [_climb(compiled, core, k) for core in compiled.cores]
 
 
 CLIMB = 60
-"""Digits in which the path is followed where double precision loses it."""
+"""Digits in which the path is followed where double precision loses it; more for tiny ridges."""
 
 
 def _climb(compiled: Programs, core: Core, k: Coefficients) -> list[Any]:
@@ -270,9 +272,9 @@ def _climb(compiled: Programs, core: Core, k: Coefficients) -> list[Any]:
             a[place] = da[place] = k.a[place] * x.exp()
         return a, da
 
-    least = min((r for _, r in ridges), key=float)
-    for far in (1e3, 1e9, 1e18, 1e30):
-        x = arb(max(0.0, math.log(far) - size(least) * math.log(10)))
+    least = min((r for _, r in ridges), key=size)
+    for far in (3, 9, 18, 30, 60, 120, 240):
+        x = arb(max(0.0, (far - size(least)) * math.log(10)))
         a, _ = at(x)
         v = [arb(0)] * core.count
         v = core.residual(v, a, [arb(0)] * len(k.s), k.l, **calls)

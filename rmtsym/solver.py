@@ -80,7 +80,7 @@ class Continuation:
     step: float = 2.3
     limit: float = 14.0
     near: float = 0.6
-    iterations: int = 2000
+    iterations: int = 500
 
 
 class _Path:
@@ -298,8 +298,9 @@ def _core(
         v[:, left] = np.nan
         v[:, ~(ridge > 0)] = np.nan
         v, done = _Tracker(core, path, method).follow(v, x)
+    without = ~(ridge > 0) if compiled.ridges else ~done
     for strength in (_Strength, _ShiftedUp, _ShiftedDown):
-        left = np.flatnonzero(~done)
+        left = np.flatnonzero(without & ~done)
         if not len(left) or (strength.shift and compiled.shift is None):
             break
         path = strength(compiled, k).take(left)
