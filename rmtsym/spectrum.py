@@ -2,10 +2,10 @@ r"""Spectra of self-adjoint expressions: Stieltjes transform, density, edges, at
 
     m(z) = lim (1/n) tr (H - z)^{-1},    rho(x) = Im m(x + i0) / pi.
 
-The solution at one point high above the real axis comes from the solver; from there it is followed
-down to every z. No step is longer than half the height it starts from, so the path stays in the
-disc where m is analytic and ends on the physical branch, on the real axis too. Where the system
-has a polynomial that is found at once (Marchenko-Pastur, semicircle), that is followed instead.
+The solver follows the physical branch down in Im z; on the real axis z is raised by 1e-10 of its
+size. Where the system has a polynomial that is found at once (Marchenko-Pastur, semicircle), its
+root is followed instead, from one solution high above the real axis: no step is longer than half
+the height it starts from, so the path stays where m is analytic, and ends on the real axis itself.
 
 Low-rank terms leave rho alone and add isolated eigenvalues: the zeros, off the support, of the
 determinant of the small matrix ``C - V G(z) U``. A unit vector v overlaps with the eigenvector by
@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from rmtsym.compilation import CompiledSystem, Point, compile_system, solve_linear
+from rmtsym.compilation import CompiledSystem, Point, compile_system
 from rmtsym.dyson import derive, fixed_point
 from rmtsym.elimination import polynomial
 from rmtsym.errors import ConvergenceError, InputError, RmtsymError, UnsupportedError
@@ -58,7 +58,7 @@ from rmtsym.matrices import (
 from rmtsym.pencil import Pencil, Readout, build
 from rmtsym.rewriting import is_symmetric, walk
 from rmtsym.simulation import sampled_model
-from rmtsym.solver import bind, solve
+from rmtsym.solver import Solution, bind, solve
 from rmtsym.system import BilinearOutput, FixedPointSystem
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "StieltjesTransform",
     "draw",
     "eigenvalues",
+    "resolvent_matrix",
     "spectrum",
     "stieltjes_transform",
 ]
@@ -116,6 +117,25 @@ def _resolvent(H: Matrix) -> Matrix:
     return cast(Matrix, (H + (-Z_SYMBOL) * Identity(size)).inverse())
 
 
+def resolvent_matrix(expression: Matrix) -> Matrix:
+    """The H of the first resolvent ``(H + s I)^{-1}`` in an expression.
+
+    >>> from rmtsym.models import MODELS
+    >>> print(resolvent_matrix(MODELS["marchenko-pastur"].expression))
+    1/n*X'*X
+    """
+    for node in walk(expression):
+        if isinstance(node, Inverse) and isinstance(node.operand, Sum):
+            rest = [t for t in node.operand.terms if not _is_ridge(t)]
+            if 0 < len(rest) < len(node.operand.terms):
+                return Sum.of(*rest) if len(rest) > 1 else rest[0]
+    raise InputError(f"got {expression}, which holds no resolvent (H + s*Identity(n)).inverse()")
+
+
+def _is_ridge(term: Matrix) -> bool:
+    return isinstance(term.operand if isinstance(term, Scaled) else term, Identity)
+
+
 def _trace_system(H: Matrix, sizes: Mapping[Any, Any] | None) -> FixedPointSystem:
     """``(1/n) tr (H - z)^{-1}``, and as a second limit the small matrix of the low-rank terms."""
     linearization = build(linearize(Trace(_resolvent(H)) / H.shape[0]))
@@ -131,7 +151,7 @@ def _trace_system(H: Matrix, sizes: Mapping[Any, Any] | None) -> FixedPointSyste
 
 
 class _Follower:
-    """The unknowns of a system at many z, followed from one point high above the real axis."""
+    """The unknowns of a system at many z."""
 
     def __init__(self, compiled: CompiledSystem, values: Mapping[Any, Any]) -> None:
         self.compiled = compiled
@@ -148,51 +168,20 @@ class _Follower:
     def point(self, z: Array) -> Point:
         return self.compiled.at({**self.values, Z_SYMBOL: z.astype(complex)})
 
-    def __call__(self, z: Array) -> tuple[Point, list[Array]]:
-        """The system at z (Im z >= 0, shape (k,)) and its unknowns; nan where the path was lost."""
-        x, goal = z.real, z.imag
-        height = _height(z)
-        heights = np.full(len(z), height)
-        point = self.point(x + 1j * heights)
-        starts = [np.broadcast_to(u, (len(z), len(u))).copy() for u in self.start(height)]
-        us = [self.newton(point, c, u, 1e-6, 12) for c, u in enumerate(starts)]
-        slopes = [np.zeros_like(u) for u in us]
-        while np.any(heights > goal):
-            lower = _lower(heights, goal, height)
-            last = bool(np.all(lower <= goal))
-            point = self.point(x + 1j * lower)
-            tolerance, steps = (1e-14, 30) if last else (1e-6, 8)
-            change = (lower - heights)[:, None]
-            guesses = [u + change * slope for u, slope in zip(us, slopes, strict=True)]
-            found = [self.newton(point, c, u, tolerance, steps) for c, u in enumerate(guesses)]
-            with np.errstate(all="ignore"):
-                slopes = [
-                    np.where(change != 0, (new - u) / change, 0)
-                    for new, u in zip(found, us, strict=True)
-                ]
-            us, heights = found, lower
-        return point, us
+    def solution(self, z: Array) -> Solution:
+        """The system at z (Im z >= 0, shape (k,)); nan where it was lost."""
+        raised = _raised(z)
+        return solve(self.compiled, {**self.values, Z_SYMBOL: raised}, accuracy=1e-6, strict=False)
 
-    @staticmethod
-    def newton(point: Point, component: int, u: Array, tolerance: float, steps: int) -> Array:
-        if u.shape[-1] == 0:
-            return u
-        identity = np.eye(u.shape[-1])
-        best = np.full(len(u), np.inf)
-        for _ in range(steps):
-            value, inverses = point.phi(component, u)
-            difference = value - u
-            with np.errstate(all="ignore"):
-                size = np.max(np.abs(difference), axis=-1) / np.max(np.abs(u), axis=-1)
-            size = np.where(np.isfinite(size), size, np.inf)
-            moving = (size > tolerance) & ((size < 0.5 * best) | (size > 1e-9))
-            if not np.any(moving):
-                break
-            best = np.minimum(best, size)
-            system = identity - point.jacobian(component, inverses)
-            update = solve_linear(system, difference[..., None])[..., 0]
-            u = np.where((moving & np.all(np.isfinite(update), axis=-1))[:, None], u + update, u)
-        return u
+    def __call__(self, z: Array) -> tuple[Point, list[Array]]:
+        """The system at z and its unknowns, one array per component."""
+        return self.point(_raised(z)), list(self.solution(z).unknowns)
+
+
+def _raised(z: Array) -> Array:
+    """z, a hair above the real axis at least: 1e-10 of its size."""
+    hair = np.maximum(1e-10 * np.abs(z.real), 1e-16 * _height(z))
+    return np.asarray(z.real + 1j * np.maximum(z.imag, hair))
 
 
 def _height(z: Array) -> float:
@@ -263,7 +252,8 @@ class StieltjesTransform:
 
     def __init__(self, system: FixedPointSystem, values: Mapping[Any, Any]) -> None:
         self.system = system
-        self.follower = _Follower(compile_system(system), values)
+        self.follower = _Follower(compile_system(replace_formula(system)), values)
+        self.spikes = _Follower(compile_system(system), values)
         symbol = system.linearization.symbols[0]
         self.scale = float(system.formula.subs(symbol, 1).subs(self.follower.values))
         self.polynomial: _Polynomial | None = None
@@ -287,8 +277,7 @@ class StieltjesTransform:
         flat = given.ravel()
         upper = np.where(flat.imag < 0, flat.conj(), flat)
         if self.polynomial is None:
-            point, us = self.follower(upper)
-            m = self.scale * np.broadcast_to(point.limits(us)[0], flat.shape)
+            m = np.broadcast_to(self.follower.solution(upper).value, flat.shape)
         else:
             height = _height(upper)
             start = self.follower.start(height)
@@ -488,7 +477,7 @@ def _spike_determinant(m: StieltjesTransform, x: Array) -> Array:
     (index,) = (k for k, o in enumerate(m.system.limits) if isinstance(o, BilinearOutput))
     limit = m.system.limits[index]
     assert isinstance(limit, BilinearOutput)
-    point, us = m.follower(x.astype(complex))
+    point, us = m.spikes(x.astype(complex))
     small = point.spike_matrix(index, us)[..., : limit.count]
     return cast(Array, np.linalg.det(small))
 
