@@ -438,8 +438,9 @@ class Point:
         """Mean over the law; the atom axis comes first among the last three (or two)."""
         law = self._law(block)
         if law is None:
-            return cast(Array, values[..., 0, :, :])
-        return cast(Array, np.tensordot(law[0], np.moveaxis(values, -3, 0), axes=(0, 0)))
+            return values[..., 0, :, :]
+        mean: Array = np.tensordot(law[0], np.moveaxis(values, -3, 0), axes=(0, 0))
+        return mean
 
     def inverses(
         self, component: int, u: Array, *, full: bool = False, shift: Any = None
@@ -475,7 +476,8 @@ class Point:
                     )
                 )
             self._assembled[key] = found
-        return cast(Any, self._assembled[key])
+        known: list[tuple[int, Block, Array, Array, Array]] = self._assembled[key]
+        return known
 
     def count(self, component: int) -> int:
         return len(self.system.components[component].pairs)
@@ -627,7 +629,7 @@ class Point:
                 partial[..., own] = self._mean(block, change)[..., k, l]
         jacobian = self.jacobian(component, inverses)
         identity = np.eye(self.count(component), dtype=int).astype(self.dtype)
-        return cast(Array, solve_linear(identity - jacobian, partial[..., None])[..., 0])
+        return solve_linear(identity - jacobian, partial[..., None])[..., 0]
 
     def _trace(
         self, output: _Trace, component: int, g: list[Array], dg: Any, slopes: Any
