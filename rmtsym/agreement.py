@@ -51,8 +51,8 @@ SCALES = (10.0, 20.0, 40.0, 80.0)
 """``N_0``: size below which the bias is no longer dominated by its first term; weighed by how well
 the means fit."""
 SLOW_SCALES = (100.0, 200.0, 400.0)
-"""The same where a nonlinearity with ``a_2 != 0`` meets vectors: it turns a mean score s of order
-N^-1/2 into a spike that dies out slowly; the bias is a series in a large multiple of 1/N."""
+"""The same where a nonlinearity has ``a_2 != 0``: its spikes (lengths of the tokens, mean scores)
+die out slowly at finite size; the bias is a series in a large multiple of 1/N."""
 ORDERS = 4
 """Terms of the bias that are fitted."""
 FALSE_ALARMS = 0.004
@@ -435,9 +435,7 @@ def ladder(
 
 
 def _scales(model: Model) -> tuple[float, ...]:
-    """``SLOW_SCALES`` where a nonlinearity with ``a_2 != 0`` meets vectors that are not zero."""
-    if not any(x != 0 for _, row in model.recipe.coordinates for x in row):
-        return SCALES
+    """``SLOW_SCALES`` where a nonlinearity has ``a_2 != 0``."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = weights / weights.sum()
     functions = dict(model.functions)
