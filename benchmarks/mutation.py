@@ -224,7 +224,16 @@ def run_tests(source: str | None, module: str, tests: tuple[str, ...] = TESTS) -
             sys.path.insert(0, str(ROOT))
             import pytest
 
-            arguments = ["-x", "-q", "-p", "no:cacheprovider", "-k", OUTSIDE, *tests]
+            arguments = [
+                "-x",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--hypothesis-seed=0",
+                "-k",
+                OUTSIDE,
+                *tests,
+            ]
             status = int(pytest.main(arguments))
         except BaseException:
             status = 1
@@ -275,7 +284,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(mutant)
         print(len(selection), "mutants")
         return 0
-    # What the tests import and no mutant touches is loaded once, before the forks; plugins of pytest
+    # What the tests import and no mutant touches is loaded once, before the forks; pytest plugins
     # are not, it wants to load them itself.
     for name in ("sympy", "mpmath", "numpy", "scipy.linalg", "scipy.sparse.csgraph", "scipy.stats"):
         importlib.import_module(name)

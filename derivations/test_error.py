@@ -180,7 +180,7 @@ assert f"{shipped:.5f}" == "0.46485"
 nothing = attention_test_error(tanh, ratio="2/3", gamma=1e6, **aligned)
 assert abs(nothing - 1) < 1e-3
 system = derive(residual.T * residual / m, sizes={n: 1, p: c, m: 1})
-assert system.equations == literal.equations and system.formula == literal.formula
+assert system == literal
 
 # %% [markdown]
 # **Limits of validity.** A mean squared error, not a classification error. The new token enters
