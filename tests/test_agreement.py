@@ -103,10 +103,10 @@ def test_order_one_half_is_estimated():
 
 
 def test_regression_agrees_and_a_wrong_number_does_not():
-    verdict = verify(ERROR, REGRESSION, seed=3, **AT)
+    verdict = verify(ERROR, REGRESSION, seed=3, detect=0.04, **AT)
     assert verdict.agrees, str(verdict)
-    assert verdict.power < 0.02
-    wrong = verify(ERROR, REGRESSION * 1.03, seed=3, **AT)
+    assert verdict.power < 0.04
+    wrong = verify(ERROR, REGRESSION * 1.06, seed=3, detect=0.04, **AT)
     assert not wrong.agrees
     assert wrong.looks <= verdict.looks
     content = verdict.as_dict()
