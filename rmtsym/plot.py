@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from rmtsym.comparison import Comparison
+    from rmtsym.models.phase import PhaseDiagram
     from rmtsym.nonlinearity import Nonlinearity
 
 LABELS = {
     "gamma": r"ridge penalty $\gamma$",
     "ratio": r"aspect ratio $c = p/n$",
+    "alignment": r"alignment of the weights with $\mu$ (cosine)",
+    "strength": r"length of the weights",
+    "linearity": r"linearity $a_1^2/\nu$",
     "snr": r"signal $\|\mu\|^2$",
 }
 
@@ -62,6 +66,35 @@ def draw_hermite(f: Nonlinearity, axes: Any, order: int) -> Any:
     axes[1].stem(range(order + 1), coefficients, basefmt="grey")
     axes[1].set_xlabel("k")
     axes[1].set_ylabel(r"$a_k$")
+    return axes
+
+
+def draw_phase(diagram: PhaseDiagram, axes: Axes, logs: tuple[bool, ...] = (False, False)) -> Axes:
+    """Regression's error minus attention's as a map, its zero set as lines."""
+    largest = float(np.nanmax(np.abs(diagram.advantage))) or 1.0
+    picture = axes.pcolormesh(
+        diagram.xs,
+        diagram.ys,
+        diagram.advantage,
+        cmap="RdBu",
+        vmin=-largest,
+        vmax=largest,
+        shading="nearest",
+    )
+    for number, curve in enumerate(diagram.boundary):
+        label = "equal errors" if number == 0 else None
+        axes.plot(curve[:, 0], curve[:, 1], color="black", label=label)
+    axes.figure.colorbar(
+        picture, ax=axes, label=f"{diagram.error} error: regression minus attention"
+    )
+    axes.set_xlabel(LABELS.get(diagram.x, diagram.x))
+    axes.set_ylabel(LABELS.get(diagram.y, diagram.y))
+    if logs[0]:
+        axes.set_xscale("log")
+    if logs[1]:
+        axes.set_yscale("log")
+    if diagram.boundary:
+        axes.legend()
     return axes
 
 

@@ -192,7 +192,7 @@ def best(
 
 
 @dataclass(frozen=True, eq=False)
-class PhaseDiagram:
+class ZeroSet:
     """``difference`` on the grid (y, x), and the curves on which it vanishes, (points, 2) each."""
 
     x: Array
@@ -201,9 +201,9 @@ class PhaseDiagram:
     boundary: tuple[Array, ...]
 
 
-def phase_diagram(
+def zero_set(
     difference: Callable[[Array, Array], Any], x: Any, y: Any, *, steps: int = 48
-) -> PhaseDiagram:
+) -> ZeroSet:
     """Where a function of two parameters is positive, negative, and zero.
 
     difference : takes arrays of x and y of one shape, for instance attention's error minus
@@ -211,7 +211,7 @@ def phase_diagram(
         grid lines by bisection, all at once, to the last digit.
 
     >>> x = y = np.linspace(-2, 2, 9)
-    >>> found = phase_diagram(lambda x, y: x**2 + y**2 - 2, x, y)
+    >>> found = zero_set(lambda x, y: x**2 + y**2 - 2, x, y)
     >>> len(found.boundary), bool(np.allclose((found.boundary[0] ** 2).sum(axis=1), 2))
     (1, True)
     """
@@ -230,7 +230,7 @@ def phase_diagram(
         for row, column in np.argwhere((one != other) & good):
             edges.append((axis, int(row), int(column)))
     points = _crossings(difference, xs, ys, table, edges, steps)
-    return PhaseDiagram(xs, ys, table, _chains(dict(zip(edges, points, strict=True)), table))
+    return ZeroSet(xs, ys, table, _chains(dict(zip(edges, points, strict=True)), table))
 
 
 def _sides(table: Any, axis: int) -> tuple[Any, Any]:

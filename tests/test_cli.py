@@ -102,6 +102,22 @@ def test_error_with_digits_prints_decimal_strings(capsys):
         ["compare", "tanh(t)", "--ratio", "1", "--gamma", "1", "--vary", "gamma=1:2:3"],
         ["compare", "tanh(t)", "--vary", "gamma=1:2:3"],
         ["nonsense"],
+        ["spectrum", "unknown-model"],
+        ["spectrum", "marchenko-pastur", "--set", "x=1"],
+        ["spectrum", "marchenko-pastur", "relu"],
+        ["spectrum", "attention", "--vector", "mu=1"],
+        ["spectrum", "marchenko-pastur", "--size", "3"],
+        ["derive", "unknown-model"],
+        ["derive", "attention", "--format", "html"],
+        ["derive", "attention", "-o", "missing-folder/a.md"],
+        ["phase"],
+        ["phase", "tanh(t)", "--x", "ratio=1:2:3", "--y", "ratio=1:2:3", "--set", "gamma=1"],
+        ["phase", "tanh(t)", "--x", "ratio=1:2:3", "--y", "colour=1:2:3", "--set", "gamma=1"],
+        ["phase", "tanh(t)", "--x", "ratio=1:2:3", "--y", "snr=1:2:3"],
+        ["sweep", "tanh(t)"],
+        ["sweep", "tanh(t)", "--vary", "gamma=1:2:3", "--ratio", "1"],
+        ["weights", "missing.npz", "--layer", "0"],
+        ["weights", "missing.npz", "--layer", "0", "--head", "1", "--all-heads"],
         ["error", "tanh(t)", "--unknown"],
     ],
 )
@@ -175,10 +191,120 @@ def test_compare_varies_ratio_and_snr(capsys, vary):
     assert len(content["attention"]) == 3 and len(content["simulated"]) == 2
 
 
+def test_spectrum_draws_and_prints(capsys, tmp_path):
+    picture = tmp_path / "mp.png"
+    code, out, _ = run(
+        capsys,
+        "spectrum",
+        "marchenko-pastur",
+        "--set",
+        "c=2",
+        "--size",
+        "100",
+        "-o",
+        str(picture),
+        "--json",
+    )
+    content = json.loads(out)
+    assert code == 0 and picture.is_file()
+    assert content["atoms"] == [{"location": 0.0, "mass": pytest.approx(0.5)}]
+    assert content["support"][0] == pytest.approx([3 - 8**0.5, 3 + 8**0.5], rel=1e-9)
+
+
+def test_derive_writes_the_document(capsys, tmp_path):
+    target = tmp_path / "mp.md"
+    code, _, _ = run(capsys, "derive", "marchenko-pastur", "--no-check", "-o", str(target))
+    assert code == 0
+    assert target.read_text().startswith("# Resolvent of a sample covariance matrix")
+
+
+def test_phase_returns_the_boundary(capsys, tmp_path):
+    picture = tmp_path / "phase.png"
+    code, out, _ = run(
+        capsys,
+        "phase",
+        "tanh(t)",
+        "--x",
+        "ratio=0.1:10:9:log",
+        "--y",
+        "snr=1:10:5",
+        "--set",
+        "gamma=1",
+        "--set",
+        "strength=3",
+        "-o",
+        str(picture),
+        "--json",
+    )
+    content = json.loads(out)
+    assert code == 0 and picture.is_file()
+    assert len(content["boundary"]) >= 1
+    assert 0 < content["attention_wins"] < 1
+
+
+def test_sweep_writes_csv(capsys, tmp_path):
+    target = tmp_path / "grid.csv"
+    code, _, _ = run(
+        capsys,
+        "sweep",
+        "tanh(t)",
+        "--vary",
+        "gamma=0.1:1:3",
+        "--vary",
+        "ratio=0.5:2:2",
+        "-o",
+        str(target),
+    )
+    assert code == 0
+    lines = [line for line in target.read_text().splitlines() if not line.startswith("#")]
+    assert len(lines) == 1 + 6
+
+
+def test_weights_reads_an_archive(capsys, tmp_path):
+    import numpy as np
+
+    source = tmp_path / "weights.npz"
+    w_q, w_k = np.random.default_rng(0).standard_normal((2, 4, 8, 32))
+    np.savez(source, w_q=w_q, w_k=w_k)
+    code, out, err = run(
+        capsys,
+        "weights",
+        str(source),
+        "--layer",
+        "0",
+        "--gamma",
+        "0.1",
+        "--repetitions",
+        "4",
+        "--json",
+    )
+    assert code == 0, err
+    content = json.loads(out)
+    assert content["p"] == 32
+    assert sum(content["decomposition"][k] for k in ("identity", "low_rank", "rest")) == (
+        pytest.approx(1)
+    )
+
+
+def test_models_are_listed(capsys):
+    code, out, _ = run(capsys, "models")
+    assert code == 0 and "marchenko-pastur" in out
+
+
 def test_help_of_every_command(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for command in ("hermite", "error", "verify", "compare"):
+    for command in (
+        "hermite",
+        "error",
+        "verify",
+        "compare",
+        "phase",
+        "spectrum",
+        "derive",
+        "sweep",
+        "weights",
+    ):
         assert command in out
         assert run(capsys, command, "--help")[0] == 0
 

@@ -48,9 +48,8 @@ def test_plane_of_the_linear_part():
 def test_the_boundary_separates():
     ratio = np.linspace(0.2, 1, 17)
     phases = phase_diagram("tanh(t)", x=("ratio", ratio), y=("snr", [2.25, 4]), gamma=1, strength=3)
-    boundary = phases.boundary()
-    assert len(boundary) == 2
-    for c, snr in boundary:
+    assert len(phases.boundary) >= 1
+    for c, snr in np.concatenate(phases.boundary):
         for factor, sign in ((0.9, 1), (1.1, -1)):
             point = {"ratio": factor * c, "gamma": 1, "snr": snr, "strength": 3, "alignment": 1}
             attention, regression = errors("tanh(t)", point)

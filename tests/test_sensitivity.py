@@ -9,7 +9,7 @@ from rmtsym.errors import InputError
 from rmtsym.models.attention import ATTENTION
 from rmtsym.models.regression import regression_error
 from rmtsym.precision import refine
-from rmtsym.sensitivity import best, gradient, phase_diagram, sensitivities
+from rmtsym.sensitivity import best, gradient, zero_set, sensitivities
 from rmtsym.solver import solve
 
 VALUES = point("2/3", "1/5", "3/5", "2/5", [1.5, 0, 0], [1, 1, 0], [1, 0, -1])
@@ -67,7 +67,7 @@ def test_attention_equals_regression_on_the_boundary():
         error = solve(SYSTEM, values).value
         return error - regression_error(ratio=np.full(np.shape(snr), 0.25), gamma=gamma, snr=snr)
 
-    found = phase_diagram(difference, np.geomspace(0.01, 10, 8), np.geomspace(0.1, 100, 8))
+    found = zero_set(difference, np.geomspace(0.01, 10, 8), np.geomspace(0.1, 100, 8))
     assert found.boundary and found.difference.shape == (8, 8)
     for curve in found.boundary:
         assert np.max(np.abs(difference(curve[:, 0], curve[:, 1]))) < 1e-10
@@ -75,11 +75,11 @@ def test_attention_equals_regression_on_the_boundary():
 
 def test_grids_that_do_not_increase():
     with pytest.raises(InputError, match="increasing"):
-        phase_diagram(lambda x, y: x, [1, 1], [0, 1])
+        zero_set(lambda x, y: x, [1, 1], [0, 1])
 
 
 def test_two_boundaries_are_two_curves():
     x = np.linspace(-3, 3, 31)
-    found = phase_diagram(lambda x, y: (np.abs(x) - 1) + 0 * y, x, x)
+    found = zero_set(lambda x, y: (np.abs(x) - 1) + 0 * y, x, x)
     assert len(found.boundary) == 2
     assert all(np.allclose(np.abs(curve[:, 0]), 1) for curve in found.boundary)

@@ -68,26 +68,6 @@ def point(
     return values, rows, functions
 
 
-def matrix_of(model: Any) -> Any:
-    """H of the resolvent ``(H + gamma I)^{-1}`` in the model's expression."""
-    from rmtsym.matrices import Identity, Inverse, Scaled, Sum
-    from rmtsym.rewriting import is_symmetric, walk
-
-    for node in walk(model.expression):
-        if isinstance(node, Inverse) and isinstance(node.operand, Sum):
-            shifts = [
-                term
-                for term in node.operand.terms
-                if isinstance(term, Scaled) and isinstance(term.operand, Identity)
-            ]
-            rest = [term for term in node.operand.terms if term not in shifts]
-            if shifts and rest and is_symmetric(node.operand):
-                return Sum.of(*rest) if len(rest) > 1 else rest[0]
-    raise InputError(
-        f"got {model.name}, whose expression has no resolvent (H + gamma I)^-1 of a symmetric H"
-    )
-
-
 @app.command()
 def spectrum(
     name: Annotated[str, typer.Argument(metavar="MODEL", help="a model: rmtsym models lists them")],
@@ -103,7 +83,7 @@ def spectrum(
     from rmtsym.matrices import Vector
     from rmtsym.plot import picture_format, save
     from rmtsym.rewriting import free_symbols
-    from rmtsym.spectrum import draw, eigenvalues
+    from rmtsym.spectrum import draw, eigenvalues, resolvent_matrix
     from rmtsym.spectrum import spectrum as spectrum_of
 
     if output is not None:
@@ -112,7 +92,7 @@ def spectrum(
         raise InputError(f"got --size {size}; pass a whole number from 50 to 10000")
     model = chosen_model(name)
     values, rows, functions = point(model, f, settings, vectors)
-    H = matrix_of(model)
+    H = resolvent_matrix(model.expression)
     sizes = dict(model.sizes)
     own = {s: v for s, v in values.items() if s in free_symbols(H)}
     relative = {s: v.subs(values) if hasattr(v, "subs") else v for s, v in sizes.items()}

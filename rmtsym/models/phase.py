@@ -33,6 +33,7 @@ from rmtsym.models.tokens import c, mu, weights
 from rmtsym.models.tokens import gamma as gamma_symbol
 from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.parsing import exact_number
+from rmtsym.sensitivity import zero_set
 from rmtsym.solver import solve
 
 Array = npt.NDArray[np.float64]
@@ -49,7 +50,11 @@ def _model(error: str) -> Model:
 
 @dataclass(frozen=True, eq=False)
 class PhaseDiagram:
-    """Errors on a grid: ``attention`` and ``regression`` of shape (len(ys), len(xs))."""
+    """Errors on a grid: ``attention`` and ``regression`` of shape (len(ys), len(xs)).
+
+    ``boundary`` holds the curves of equal errors, (points, 2) each, exact where they cross the
+    lines of the grid.
+    """
 
     x: str
     y: str
@@ -58,20 +63,12 @@ class PhaseDiagram:
     attention: Array
     regression: Array
     error: str
+    boundary: tuple[Array, ...] = ()
 
     @property
     def advantage(self) -> Array:
         """Regression's error minus attention's: positive where attention wins."""
         return self.regression - self.attention
-
-    def boundary(self) -> list[tuple[float, float]]:
-        """Points (x, y) of equal errors, by interpolation along x in every row."""
-        points = []
-        for y, row in zip(self.ys, self.advantage, strict=True):
-            for k in np.flatnonzero(row[:-1] * row[1:] < 0):
-                share = row[k] / (row[k] - row[k + 1])
-                points.append((float(self.xs[k] + share * (self.xs[k + 1] - self.xs[k])), float(y)))
-        return points
 
 
 def errors(function: Any, parameters: Mapping[str, Any], error: str = "training") -> Any:
@@ -162,20 +159,23 @@ def phase_diagram(
     xs, ys = _float(*x), _float(*y)
     if x[0] == y[0]:
         raise InputError(f"got {x[0]!r} on both axes; pass two different names")
-    grid = np.meshgrid(xs, ys)
-    given.update({x[0]: grid[0].ravel(), y[0]: grid[1].ravel()})
+    given.update({x[0]: xs[0], y[0]: ys[0]})
     _require(given, f)
-    attention, regression = errors(f, given, error)
-    shape = grid[0].shape
-    return PhaseDiagram(
-        x[0],
-        y[0],
-        xs,
-        ys,
-        np.broadcast_to(attention, grid[0].size).reshape(shape),
-        np.broadcast_to(regression, grid[0].size).reshape(shape),
-        error,
-    )
+
+    def both(a: Array, b: Array) -> tuple[Array, Array]:
+        found = errors(f, {**given, x[0]: np.ravel(a), y[0]: np.ravel(b)}, error)
+        one, other = (np.broadcast_to(v, np.size(a)).reshape(np.shape(a)) for v in found)
+        return one, other
+
+    def advantage(a: Array, b: Array) -> Array:
+        attention, regression = both(a, b)
+        return regression - attention
+
+    attention, regression = both(*np.meshgrid(xs, ys))
+    curves: tuple[Array, ...] = ()
+    if min(len(xs), len(ys)) > 1 and all(np.all(np.diff(v) > 0) for v in (xs, ys)):
+        curves = zero_set(advantage, xs, ys).boundary
+    return PhaseDiagram(x[0], y[0], xs, ys, attention, regression, error, curves)
 
 
 def _require(given: Mapping[str, Any], f: Any) -> None:
