@@ -110,9 +110,9 @@ def compare(
     mu: Any = None,
     w_k: Any = None,
     w_q: Any = None,
-    n: int = 800,
+    n: int = 1500,
     points: int = 9,
-    repetitions: int = 6,
+    repetitions: int = 8,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:

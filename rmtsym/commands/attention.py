@@ -128,9 +128,9 @@ def compare(
     w_k: WK = None,
     w_q: WQ = None,
     output: Picture = None,
-    size: Annotated[int, typer.Option("--size", help="tokens n of the simulation")] = 800,
+    size: Annotated[int, typer.Option("--size", help="tokens n of the simulation")] = 1500,
     points: Annotated[int, typer.Option("--points", help="simulated points")] = 9,
-    repetitions: Annotated[int, typer.Option("--repetitions", help="samples a point")] = 6,
+    repetitions: Annotated[int, typer.Option("--repetitions", help="samples a point")] = 8,
     seed: Seed = 0,
     json_output: Json = False,
 ) -> None:

@@ -42,6 +42,8 @@ def weights(
     output: Picture = None,
 ) -> None:
     """Decompose W = W_K^T W_Q of a layer; theory for this W, for I + rank one, and simulation."""
+    import numpy as np
+
     from rmtsym.files import write_whole
     from rmtsym.plot import picture_format
     from rmtsym.weights import weights_report
@@ -81,8 +83,8 @@ def weights(
                     "alpha": float(found.alpha),
                     **dict(zip(("identity", "low_rank", "rest"), found.shares, strict=True)),
                     "kappa": float(found.kappa),
-                    "cosines": [float(x) for x in found.cosines],
-                    "localisation": [float(x) for x in found.localisation],
+                    "cosines": np.ravel(found.cosines).tolist(),
+                    "localisation": np.ravel(found.localisation).tolist(),
                 },
                 "gamma": report.gamma.tolist(),
                 "general": report.general.tolist(),
