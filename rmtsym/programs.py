@@ -207,7 +207,7 @@ class Coefficients:
         weights = self.weights[law]
         if np.ndim(value) < np.ndim(self.l[0]):
             return value
-        return np.tensordot(weights, value, axes=(0, 0))
+        return np.tensordot(weights, value, axes=(0, 0))[()]
 
 
 @dataclass(eq=False)

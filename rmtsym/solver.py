@@ -141,7 +141,7 @@ class _ShiftedDown(_Strength):
 def _run(program: Any, v: Array, *lists: list[Any], k: Coefficients) -> Array:
     """A program of (v, a, s, l, ...) at many points; at one, on plain numbers, which is faster."""
     points = v.shape[1]
-    if points == 1 and v.dtype in (np.float64, np.complex128):
+    if points == 1:
         k = k.single()
         plain = [[x.item() if isinstance(x, np.ndarray) else x for x in one] for one in lists]
         try:
@@ -349,10 +349,11 @@ def _evaluate(
             size = _size(flat[: core.count], v, np.abs(v) * 0).astype(float)
         residual = np.maximum(residual, size if core.count else 0)
         polished.append(v)
-    if points == 1 and numbers is NUMPY:
+    if points == 1:
         plain = {s: np.asarray(one).reshape(-1)[0].item() for s, one in values.items()}
+        scalars = MATH if numbers is NUMPY else numbers
         try:
-            value = compiled.value(plain, [v[:, 0].tolist() for v in polished], MATH, k.single())
+            value = compiled.value(plain, [v[:, 0].tolist() for v in polished], scalars, k.single())
         except (ZeroDivisionError, OverflowError, ValueError):
             value = np.nan
     else:
@@ -396,7 +397,7 @@ def _in_extended(
     with np.errstate(all="ignore"):
         narrow = [one.astype(_narrow(one)) for one in x]
         wide = [v.astype(np.result_type(v.dtype, np.longdouble)) for v in vs]
-        value, residual, polished, k = _evaluate(compiled, x, wide, EXTENDED, 3)
+        value, residual, polished, k = _evaluate(compiled, x, wide, EXTENDED, 2)
         rough = _evaluate(compiled, narrow, [v.astype(_narrow(v)) for v in polished], NUMPY, 1)[0]
         gap = _gap(value, rough)
         unknowns = compiled.unknowns(polished, k)
