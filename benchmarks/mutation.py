@@ -28,8 +28,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = ("linearization", "pencil", "structure", "dyson", "compilation", "programs")
 TESTS = (
-    "tests/test_pencil.py",
+    "tests/test_compilation.py",
     "tests/test_dyson.py",
+    "tests/test_pencil.py",
     "tests/test_attention.py",
     "tests/test_softmax.py",
     "tests/test_heads.py",

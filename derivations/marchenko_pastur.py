@@ -144,7 +144,7 @@ theory = solve(system, {c: 0.5, gamma: 0.3}).value
 sizes = [{n: 2 * k, p: k} for k in (60, 120, 240)]
 verdict = verify(trace, theory, sizes=sizes, repetitions=[120, 60, 30], values={gamma: 0.3}, seed=1)
 print(verdict)
-assert verdict.agrees and verdict.power < 0.05
+assert verdict.agrees and verdict.power < 0.1
 assert not judge(1.1 * theory, verdict.extrapolation).agrees
 
 # %% [markdown]
