@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from rmtsym import InputError, NonlinearityError, attention_error, regression_error, solve
+from rmtsym import InputError, NonlinearityError, attention_error, refine, regression_error, solve
 from rmtsym.dyson import derive
 from rmtsym.matrices import Identity, Trace
 from rmtsym.models import attention, regression
@@ -115,6 +115,32 @@ def test_digits_agree_with_double_precision():
     assert str(again).startswith(str(exact)[:-1])
     double = attention_error("erf(t)", ratio="2/3", gamma="1/5", **ALIGNED)
     assert double == pytest.approx(float(exact), rel=1e-13)
+
+
+def test_thirty_digits_of_the_first_case():
+    """Against quadrature of a_1 and nu at 60 digits, entered as numbers."""
+    mpmath.mp.dps, before = 60, mpmath.mp.dps
+    try:
+        panes = mpmath.linspace(-20, 20, 41)
+        a1 = mpmath.quad(lambda t: t * mpmath.tanh(t) * mpmath.npdf(t), panes)
+        nu = mpmath.quad(lambda t: mpmath.tanh(t) ** 2 * mpmath.npdf(t), panes)
+        numbers = {
+            "slope": sp.Rational(mpmath.nstr(a1, 50)),
+            "product": sp.Rational(mpmath.nstr(nu, 50)),
+        }
+    finally:
+        mpmath.mp.dps = before
+    system = attention.ATTENTION.system
+    rows = {"mu": ("3/2", 0, 0), "w_k": (1, 1, 0), "w_q": (1, 0, -1)}
+    values = {
+        attention.c: sp.Rational(2, 3),
+        attention.gamma: sp.Rational(1, 5),
+        **gram({getattr(attention, k): tuple(map(sp.Rational, v)) for k, v in rows.items()}),
+        **{h.symbol: numbers[h.moment] for h in system.hermite_symbols},
+    }
+    found = attention_error("tanh(t)", ratio="2/3", gamma="1/5", **rows, digits=30)
+    assert str(found) == str(refine(system, values, digits=30).value)
+    assert str(found) == "0.214433180301815761580800439147"
 
 
 def test_a_float_is_read_as_its_shortest_decimal_and_the_result_says_so():
