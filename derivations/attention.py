@@ -9,7 +9,7 @@
 # K$,
 #
 # $$E(\gamma) = \frac{\gamma^2}{n}\, y^\top Q^2 y = -\frac{\gamma^2}{n} \frac{d}{d\gamma}\, y^\top Q
-# y, \qquad Q(\gamma) = \Big(\frac1n K^\top X^\top X K + \gamma I_n\Big)^{-1},$$
+# y, \qquad Q(\gamma) = \left(\frac1n K^\top X^\top X K + \gamma I_n\right)^{-1},$$
 #
 # has a limit that depends on $c$, $\gamma$, on $f$ through $a_1$ and $\nu$, and on $\mu$, $w_K$,
 # $w_Q$ through their lengths and inner products:

@@ -7,7 +7,7 @@
 # w_{Q,h}^\top$ read the same tokens; their features are stacked, each with penalty $\gamma$:
 #
 # $$E(\gamma) = -\frac{\gamma^2}{n} \frac{d}{d\gamma}\; y^\top
-# \Big(\frac1n \sum_h K_h^\top X^\top X K_h + \gamma I_n\Big)^{-1} y.$$
+# \left(\frac1n \sum_h K_h^\top X^\top X K_h + \gamma I_n\right)^{-1} y.$$
 #
 # The Gaussian equivalents of the $K_h$ share $Z$, and their noise parts are jointly Gaussian with
 #

@@ -104,7 +104,7 @@ assert np.max(np.abs(solved * float(term.coefficient.subs(numbers)) - direct)) <
 #
 # Collected in $3 \times 3$ matrices, with $Z/\sqrt n$ of variance $1/n$ and $S$ of variance $1/p$:
 #
-# $$g_n = \Big(A_n - \frac1c B g_n B - c\, C g_p D\Big)^{-1}, \qquad g_p = (I - D g_n C)^{-1}.$$
+# $$g_n = \left(A_n - \frac1c B g_n B - c\, C g_p D\right)^{-1}, \qquad g_p = (I - D g_n C)^{-1}.$$
 
 # %%
 

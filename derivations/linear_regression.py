@@ -6,12 +6,12 @@
 # **Statement.** Tokens $X = \mu y^\top + Z$ ($p \times n$, $p/n \to c$), balanced labels $y_i = \pm
 # 1$. The mean squared training error of the ridge fit of $y$ on the tokens,
 #
-# $$E(\gamma) = -\frac{\gamma^2}{n} \frac{d}{d\gamma}\, y^\top \Big(\frac1n X^\top X + \gamma
-# I_n\Big)^{-1} y,$$
+# $$E(\gamma) = -\frac{\gamma^2}{n} \frac{d}{d\gamma}\, y^\top \left(\frac1n X^\top X + \gamma
+# I_n\right)^{-1} y,$$
 #
 # tends to
 #
-# $$E(\gamma) = -\gamma^2 \frac{d}{d\gamma} \bigg[ \frac{1}{m} + \frac{|\mu|^2}{1 + m} \bigg]^{-1},
+# $$E(\gamma) = -\gamma^2 \frac{d}{d\gamma} \left[ \frac{1}{m} + \frac{|\mu|^2}{1 + m} \right]^{-1},
 # \qquad \gamma m^2 + (\gamma - 1 + c)\, m - 1 = 0, \quad m > 0.$$
 #
 # **Assumptions.** Entries of $Z$ independent of mean 0 and variance 1; $|\mu|$ bounded; $\gamma >

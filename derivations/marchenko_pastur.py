@@ -6,7 +6,7 @@
 # **Statement.** Let $Z$ be $p \times n$ with independent entries of mean 0 and variance 1, and let
 # $n, p \to \infty$ with $p/n \to c \in (0, \infty)$. For $\gamma > 0$, almost surely,
 #
-# $$\frac1n \operatorname{tr} \Big(\frac1n Z^\top Z + \gamma I_n\Big)^{-1} \longrightarrow
+# $$\frac1n \operatorname{tr} \left(\frac1n Z^\top Z + \gamma I_n\right)^{-1} \longrightarrow
 # m(\gamma), \qquad \gamma m^2 + (\gamma - 1 + c)\, m - 1 = 0, \quad m > 0.$$
 #
 # **Assumptions.** Second moments only; the derivation below uses Gaussian entries, and the limit is

@@ -6,7 +6,7 @@
 # **Statement.** Let $K = \frac{n}{\sqrt p} \operatorname{softmax}_{\mathrm{row}}(\beta X^\top W
 # X/\sqrt p)$ with its diagonal masked. For every limit it may be replaced by
 #
-# $$K \sim K_g \Big(I - \frac1n 1 1^\top\Big) + s\, \frac1n 1 1^\top, \qquad s \to \infty, \qquad
+# $$K \sim K_g \left(I - \frac1n 1 1^\top\right) + s\, \frac1n 1 1^\top, \qquad s \to \infty, \qquad
 # a_k(g) = \frac{\beta^k}{\sqrt{k!}} \; (k \ge 1), \quad \nu(g) = e^{\beta^2} - 1,$$
 #
 # $K_g$ the kernel of the entry-wise $g(t) = e^{\beta t - \beta^2/2} - 1$. With balanced labels the

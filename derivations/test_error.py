@@ -8,7 +8,7 @@
 # x_0/\sqrt p)/\sqrt p$. For balanced labels and centred $f$ its mean squared error tends to the
 # limit of
 #
-# $$E_{\mathrm{test}} = \Big(1 - \frac{a_1}{p}\, v^\top X^\top W \mu\Big)^2
+# $$E_{\mathrm{test}} = \left(1 - \frac{a_1}{p}\, v^\top X^\top W \mu\right)^2
 # + \frac{a_1^2}{p^2}\, |W^\top X v|^2 + \frac{\nu - a_1^2}{p}\, |v|^2.$$
 #
 # For linear regression, $w = X Q y/n$ predicts $w^\top x_0$ and
