@@ -2,11 +2,13 @@
 
 import pytest
 
+from rmtsym.agreement import judge
 from rmtsym.models.attention import attention_case
 from rmtsym.models.generalization import attention_test_case, regression_test_case
 from rmtsym.models.heads import Head, heads_case
 from rmtsym.models.softmax import Softmax, softmax_case
 from rmtsym.models.targets import mixture_case, target_case
+from rmtsym.models.tokens import c, n, p
 
 ONE = {"w_k": [1, 1, 0], "w_q": [1, 0, -1]}
 TWO = {"w_k": [0, 2, 0], "w_q": [2, 0, 0]}
@@ -85,7 +87,28 @@ POINTS = {
     "test, sign, p > n": attention_test_case("sign(t)", ratio=2, gamma="0.5", mu=[1.5]),
     "test, regression": regression_test_case(ratio="2/3", gamma="0.2", snr=2.25),
 }
-QUICK = {"rank 2, tanh", "two f", "softmax 1/2, rho 0.8", "a_2, Laplace", "mixture", "test, tanh"}
+QUICK = {
+    "rank 2, tanh": {"detect": 0.05},
+    "two f": {"detect": 0.05},
+    # Smooth at this beta: the bias is of order 1/n from n = 100 on.
+    "softmax 1/2, rho 0.8": {
+        "tokens": (100, 300, 1000),
+        "repetitions": (200, 60, 16),
+        "order": 1.0,
+    },
+    "a_2, Laplace": {"tokens": (100, 300, 1000), "repetitions": (300, 80, 24)},
+    "mixture": {"detect": 0.05},
+    "test, tanh": {"detect": 0.1},
+}
+# What the limit would be without: the second head, the projection, the kurtosis.
+WRONG = {
+    "rank 2, tanh": attention_case("tanh(t)", ratio="2/3", gamma="0.2", mu=[1.5, 0, 0]),
+    "two f": heads_case([Head("tanh(t)", [1, 0], [1, 0])], ratio="2/3", gamma="0.5", mu=[1, 0]),
+    "softmax 1/2, rho 0.8": softmax_case("1/2", ratio="1/2", gamma="0.2", mu=[1.5, 0, 0], **ONE),
+    "a_2, Laplace": attention_case(
+        HE, ratio="2/3", gamma="0.2", mu=[0.7], label_mean="0.9", kurtosis=1
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +116,12 @@ QUICK = {"rank 2, tanh", "two f", "softmax 1/2, rho 0.8", "a_2, Laplace", "mixtu
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in POINTS],
 )
 def test_simulation_agrees(name):
-    case = POINTS[name]
-    options = {"detect": 0.05} if name in QUICK else {"detect": 0.02}
+    case, options = POINTS[name], dict(QUICK.get(name, {"detect": 0.02}))
+    if "tokens" in options:
+        ratio = case.values[c]
+        options["sizes"] = [{n: size, p: int(size * ratio)} for size in options.pop("tokens")]
     verdict = case.verify(seed=3, **options)
     assert verdict.agrees, f"{name}: {verdict}"
+    if name in WRONG:
+        wrong = float(WRONG[name].solution())
+        assert not judge(wrong, verdict.extrapolation).agrees
