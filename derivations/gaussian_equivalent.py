@@ -8,7 +8,8 @@
 # norm, up to terms that leave every limit with balanced labels alone,
 #
 # $$K = \frac{1}{\sqrt p}
-# \operatorname{offdiag}\left[ f\left(\frac{X^\top W X}{\sqrt p}\right) \right] \;\sim\; a_1 \left(\frac{X^\top W X}{p} - I_n\right) + \sqrt{\nu - a_1^2}\; S,$$
+# \operatorname{offdiag}\left[ f\left(\frac{X^\top W X}{\sqrt p}\right) \right] \;\sim\;
+# a_1 \left(\frac{X^\top W X}{p} - I_n\right) + \sqrt{\nu - a_1^2}\; S,$$
 #
 # $S$ a GOE matrix independent of $Z$ with $\mathbb{E} S_{ij}^2 = 1/p$. The terms left out have rank
 # two, with $\kappa = \mathbb{E} z^4$ and unit vectors $1$, $\phi$:
