@@ -288,8 +288,8 @@ class _Linearizer:
         self.means: dict[Any, sp.Expr] = {}
         self.sees_ones = False
 
-    def run(self, expression: Matrix) -> GaussianEquivalent:
-        self.sees_ones = any(map(_sees_ones, walk(expression)))
+    def run(self, expression: Matrix, spikes: bool) -> GaussianEquivalent:
+        self.sees_ones = spikes or any(map(_sees_ones, walk(expression)))
         rewritten = self.rewrite(push_transposes(expression))
         covariance = []
         parts = list(self.noises.values())
@@ -560,8 +560,12 @@ def degree(value: sp.Expr) -> sp.Expr:
     return split_scale(value)[1]
 
 
-def linearize(expression: Matrix) -> GaussianEquivalent:
+def linearize(expression: Matrix, *, spikes: bool = False) -> GaussianEquivalent:
     """Replace every ``Entrywise`` node by its Gaussian equivalent.
+
+    The spikes of a_2 along the vector of ones are left out where the expression does not see that
+    vector, as they then change no trace and no bilinear form; ``spikes`` keeps them (they are
+    outliers of the spectrum all the same).
 
     Raises ``UnsupportedError`` naming the node when it has none here: an argument with several
     full-rank terms, a Gram matrix with its diagonal, a nonlinearity of a nonlinearity, f not
@@ -570,4 +574,4 @@ def linearize(expression: Matrix) -> GaussianEquivalent:
     kinds = (Entrywise, OffDiagonal, RowSoftmax)
     if not any(isinstance(node, kinds) for node in walk(expression)):
         return GaussianEquivalent(push_transposes(expression))
-    return _Linearizer().run(expression)
+    return _Linearizer().run(expression, spikes)

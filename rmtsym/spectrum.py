@@ -138,7 +138,7 @@ def _is_ridge(term: Matrix) -> bool:
 
 def _trace_system(H: Matrix, sizes: Mapping[Any, Any] | None) -> FixedPointSystem:
     """``(1/n) tr (H - z)^{-1}``, and as a second limit the small matrix of the low-rank terms."""
-    linearization = build(linearize(Trace(_resolvent(H)) / H.shape[0]))
+    linearization = build(linearize(Trace(_resolvent(H)) / H.shape[0], spikes=True))
     pencil = linearization.pencils[0]
     spikes = Pencil(pencil.sizes, pencil.entries, (), Readout((), sp.Integer(0)), pencil.inverses)
     if any(size == 1 for size in pencil.sizes):

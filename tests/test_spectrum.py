@@ -100,3 +100,17 @@ def test_bad_input_is_refused():
     s = sp.Symbol("s")
     with pytest.raises(InputError, match="no value for s"):
         spectrum(S / sp.sqrt(n) + s * Identity(n), {n: 1})
+
+
+def test_an_even_kernel_has_the_outliers_of_its_second_coefficient():
+    """``theta + sigma^2 / theta`` at both ends, theta = a_2 / c, sigma^2 = nu / c (a_1 = 0)."""
+    from rmtsym import Entrywise, Gaussian, Nonlinearity, OffDiagonal, dimensions
+    from rmtsym.spectrum import spectrum
+
+    n, p = dimensions("n p")
+    Z = Gaussian("Z", p, n)
+    kernel = OffDiagonal(Entrywise(Nonlinearity("t**2 - 1"), Z.T * Z / sp.sqrt(p))) / sp.sqrt(p)
+    found = spectrum(kernel, {n: 1, p: sp.Rational(1, 2)})
+    theta = np.sqrt(2) / 0.5
+    expected = theta + (2 / 0.5) / theta
+    assert [o.location for o in found.outliers] == pytest.approx([-expected, expected], rel=1e-9)
