@@ -30,6 +30,8 @@ MODULES = ("linearization", "pencil", "structure", "dyson", "compilation", "prog
 TESTS = (
     "tests/test_compilation.py",
     "tests/test_dyson.py",
+    "tests/test_structure.py",
+    "tests/test_linearization.py",
     "tests/test_pencil.py",
     "tests/test_attention.py",
     "tests/test_softmax.py",
@@ -47,8 +49,19 @@ OUTSIDE = " and ".join(
 PRINTED = ("__str__", "_repr_latex_", "_latex", "__repr__")
 SECONDS = 150
 
-EQUIVALENT: dict[str, str] = {}
-"""``module: function: old -> new`` to the argument why the value cannot change."""
+SAME_BLOCK = "row and unknown of one term have one size, so both lie in one block"
+NO_SIZES = "the variable of a derivative is no size, and the size of a trace holds nothing else"
+SAME_NUMBERS = "a row that is eliminated has the number of the unknown it defines"
+EQUIVALENT: dict[str, str] = {
+    "compilation: _equation: e.row -> e.column #1": SAME_BLOCK,
+    "compilation: _equation: e.row -> e.column #2": SAME_BLOCK,
+    "compilation: _equation: t.row -> t.column #1": SAME_BLOCK,
+    "compilation: Point._trace: slopes[output.constant] + slopes[output.size] * value -> "
+    "slopes[output.constant] - slopes[output.size] * value #1": NO_SIZES,
+    "dyson: _Noise.component: e.row -> e.column #1": SAME_NUMBERS,
+    "dyson: _without_plain: pivot.column -> pivot.row #3": SAME_NUMBERS,
+}
+"""``module: function: old -> new #k`` to the argument why the value cannot change."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +74,12 @@ class Mutant:
     function: str
     line: int
     change: str
+    occurrence: int
 
     @property
     def key(self) -> str:
-        """Its name in ``EQUIVALENT``."""
-        return f"{self.module}: {self.function}: {self.change}"
+        """Its name in ``EQUIVALENT``: equal changes of a function are numbered in order."""
+        return f"{self.module}: {self.function}: {self.change} #{self.occurrence}"
 
     def __str__(self) -> str:
         return f"{self.module}.py:{self.line} ({self.kind}) {self.function}: {self.change}"
@@ -170,7 +184,10 @@ def mutants(module: str) -> list[Mutant]:
         node = _child(parent, field, index)
         for kind, new in changes(node):
             change = f"{ast.unparse(node)} -> {ast.unparse(new)}"
-            found.append(Mutant(module, len(found), kind, function, node.lineno, change))
+            earlier = sum(m.function == function and m.change == change for m in found)
+            found.append(
+                Mutant(module, len(found), kind, function, node.lineno, change, earlier + 1)
+            )
     return found
 
 

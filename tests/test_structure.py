@@ -1,4 +1,6 @@
-"""Zeros and equalities of the inverse of a pencil, each against explicit matrices."""
+"""What is zero, equal or eliminated: against integrals over the Marchenko-Pastur law."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
@@ -6,49 +8,92 @@ import sympy as sp
 
 from rmtsym.dyson import derive
 from rmtsym.matrices import Gaussian, Identity, Trace, Wigner, dimensions
+from rmtsym.solver import solve
 from rmtsym.structure import odd_pairs, possible_pairs, reachable, transposition
 
 n, p = dimensions("n p")
+Z = Gaussian("Z", p, n)
+H, I = Z.T * Z / n, Identity(n)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_reachable_is_the_pattern_of_a_generic_inverse(seed):
-    rng = np.random.default_rng(seed)
-    pattern = (rng.random((6, 6)) < 0.3) | np.eye(6, dtype=bool)[rng.permutation(6)]
-    found = reachable(pattern)
-    assert found is not None
-    inverse = np.linalg.inv(np.where(pattern, rng.standard_normal((6, 6)), 0))
-    assert np.array_equal(np.abs(inverse) > 1e-9, found)
+def mean(function, ratio, nodes=4000):
+    """``E function(lambda)`` over the law of ``Z^T Z / n``, p/n = ratio."""
+    low, high = (1 - ratio**0.5) ** 2, (1 + ratio**0.5) ** 2
+    theta = (np.arange(nodes) + 0.5) * np.pi / nodes
+    x = (high + low) / 2 + (high - low) / 2 * np.cos(theta)
+    weight = ((high - low) / 2 * np.sin(theta)) ** 2 / (2 * np.pi * x)
+    return float(np.sum(function(x) * weight) * np.pi / nodes) + max(0, 1 - ratio) * function(0.0)
 
 
-def test_a_singular_pattern_is_none():
-    assert reachable([[True, True], [False, False]]) is None
+NESTED = {
+    "plain unknown through plain unknown": (
+        H * (2 * I + (3 * I + (H + I).inverse()).inverse()).inverse(),
+        lambda x: x / (2 + 1 / (3 + 1 / (x + 1))),
+    ),
+    "three levels": (
+        H * (I + (2 * I + (5 * I + 2 * (H + I).inverse()).inverse()).inverse()).inverse() * H,
+        lambda x: x**2 / (1 + 1 / (2 + 1 / (5 + 2 / (x + 1)))),
+    ),
+    "two on one": (
+        (H + (2 * I + H).inverse() + 3 * (I + 2 * (H + I).inverse()).inverse()).inverse() * H,
+        lambda x: x / (x + 1 / (2 + x) + 3 / (1 + 2 / (x + 1))),
+    ),
+}
 
 
-def test_self_energies_fill_the_pattern():
-    assert possible_pairs([[0, 1]], [(0, 0), (1, 1)], []) == {(0, 0), (1, 1)}
-    fed = possible_pairs([[0, 1]], [(0, 0), (1, 1)], [(0, 1, 0, 0)])
-    assert (0, 1) in fed and (1, 0) not in fed
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("ratio", [0.4, 2.5])
+def test_plain_unknowns_are_eliminated_with_their_factors(name, ratio):
+    expression, function = NESTED[name]
+    found = solve(derive(Trace(expression) / n, {n: 1, p: sp.Rational(str(ratio))}), {}).value
+    assert found == pytest.approx(mean(function, ratio), rel=1e-9)
+
+
+def test_reachability():
+    assert reachable([[1, 1], [0, 1]]).tolist() == [[True, True], [False, True]]
+    assert reachable([[0, 1], [1, 0]]).tolist() == [[False, True], [True, False]]
+    assert reachable([[1, 0], [1, 0]]) is None
+    # A chain feeds forward only; one self-energy closes it.
+    pairs = possible_pairs([[0, 1, 2]], [(0, 0), (1, 1), (2, 2), (0, 1)], [])
+    assert pairs == {(0, 0), (1, 1), (2, 2), (0, 1)}
+    pairs = possible_pairs([[0, 1]], [(0, 0), (1, 1)], [(1, 0, 0, 0)])
+    assert pairs == {(0, 0), (1, 1), (1, 0)}
 
 
 def test_parity():
-    is_odd = odd_pairs(2, [(0, 0), (1, 1)], [(0, 1, "Z"), (1, 0, "Z")])
-    assert is_odd(0, 1) and is_odd(1, 0)
-    assert not is_odd(0, 0) and not is_odd(1, 1)
+    # x_1 + M x_2 and its mirror: an odd number of M between unknown and row means zero.
+    is_odd = odd_pairs(2, [(0, 0), (1, 1)], [(0, 1, "M"), (1, 0, "M")])
+    assert not is_odd(0, 0) and not is_odd(1, 1) and is_odd(0, 1) and is_odd(1, 0)
+    # A deterministic link between the two spoils the symmetry.
+    is_odd = odd_pairs(2, [(0, 0), (1, 1), (0, 1)], [(0, 1, "M"), (1, 0, "M")])
+    assert not is_odd(0, 1)
 
 
-def test_transposition_of_a_symmetric_pencil():
-    one = sp.Integer(1)
-    cells = {(0, 0): {"I": one}, (0, 1): {"Z'": one}, (1, 0): {"Z": one}, (1, 1): {"I": -one}}
-    swap = {"Z": "Z'", "Z'": "Z"}
-    found = transposition([[0], [1]], cells, lambda name: swap.get(name, name))
-    assert found == ({0: 0, 1: 1}, {0: one, 1: one})
+def test_transposition():
+    a, b = sp.symbols("a b", positive=True)
+    cells = {
+        (0, 0): {"I": a}, (0, 1): {"S": b}, (1, 0): {"S": 2 * b}, (1, 1): {"I": sp.Integer(1)},
+    }  # fmt: skip
+    tau, epsilon = transposition([[0, 1]], cells, lambda name: name)
+    for j in tau:
+        for k in tau:
+            for factor in ("I", "S"):
+                one = epsilon[j] * cells.get((tau[j], k), {}).get(factor, 0)
+                other = epsilon[k] * cells.get((tau[k], j), {}).get(factor, 0)
+                assert sp.simplify(one - other) == 0
+    assert transposition(
+        [[0, 1]], {(0, 0): {"A": a}, (1, 1): {"B": a}}, dict(A="B", B="A").get
+    ) in (
+        None,
+        ({0: 1, 1: 0}, {0: 1, 1: 1}),
+    )
 
 
-def test_symmetry_halves_the_unknowns():
-    X, S = Gaussian("X", n, p), Wigner("S", n)
-    Q = (X * X.T * S * S * X * X.T / n**3 + Identity(n)).inverse()
-    system = derive(Trace(Q) / n, {n: 1, p: 1})
-    (component,) = system.components
-    assert component.symmetric
-    assert len(system.unknowns) < len(component.entries)
+@pytest.mark.parametrize("ratio", [0.4, 2.5])
+def test_symmetric_noise_beside_a_gram_matrix(ratio):
+    """GOE pairs with itself in every order: tr (S H S) = tr H, tr (S H S H) = (tr H)^2."""
+    S = Wigner("S", n)
+    words = {S * H * S / n: ratio, S * H * S * H / n: ratio**2, S * S * S * S / n**2: 2}
+    for word, expected in words.items():
+        system = derive(Trace(word) / n, {n: 1, p: sp.Rational(str(ratio))})
+        assert solve(system, {}).value == pytest.approx(expected, rel=1e-12)

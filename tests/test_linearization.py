@@ -1,0 +1,89 @@
+"""Gaussian equivalents: the right scale, slope, diagonal and joint noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from rmtsym.agreement import verify
+from rmtsym.dyson import derive
+from rmtsym.linearization import expand, linearize, split_scale
+from rmtsym.matrices import (
+    Deterministic,
+    Entrywise,
+    Gaussian,
+    Identity,
+    OffDiagonal,
+    SpectralLaw,
+    Trace,
+    dimensions,
+)
+from rmtsym.nonlinearity import Nonlinearity
+from rmtsym.solver import solve
+
+n, p, d = dimensions("n p d")
+gamma, c = sp.symbols("gamma c", positive=True)
+Z, f, g = Gaussian("Z", p, n), sp.Symbol("f"), sp.Symbol("g")
+C = Deterministic("C", p, SpectralLaw.from_atoms([1, 3], ["1/4", "3/4"]))
+
+
+def test_a_matrix_in_the_middle_sets_scale_and_diagonal():
+    """``f(Z^T C Z / sqrt p)``: tau^2 = (1/p) tr C^2, diagonal (1/p) tr C times sqrt p."""
+    K = OffDiagonal(Entrywise(f, Z.T * C * Z / sp.sqrt(p)))
+    found = linearize(K)
+    slope = next(e for e in found.symbols if e.moment == "slope")
+    assert sp.simplify(slope.tau**2 - sp.Integer(7)) == 0
+    ((_, _, variance),) = found.covariance
+    power = next(e for e in found.symbols if e.moment == "product")
+    assert sp.expand(variance - (power.symbol - 7 * slope.symbol**2)) == 0
+    diagonal = [t for t in found.expression.terms if t.shape == (n, n) and "I_n" in str(t)]
+    assert sp.simplify(diagonal[0].coefficient + slope.symbol * sp.sqrt(p) * sp.Rational(5, 2)) == 0
+
+
+def test_its_trace_agrees_with_simulation():
+    K = OffDiagonal(Entrywise(f, Z.T * C * Z / sp.sqrt(p))) / sp.sqrt(p)
+    trace = Trace((K * K + gamma * Identity(n)).inverse()) / n
+    tanh = {f: Nonlinearity("tanh(t)")}
+    theory = solve(derive(trace, {n: 1, p: c}), {c: 0.5, gamma: 1}, nonlinearities=tanh).value
+    sizes = [{n: 2 * k, p: k} for k in (40, 80, 160)]
+    found = verify(
+        trace, theory, sizes=sizes, repetitions=40, values={gamma: 1}, nonlinearities=tanh, seed=1
+    )
+    assert found.agrees and found.power < 0.05
+
+
+def test_joint_noise_of_two_functions():
+    A = Z.T * Z / sp.sqrt(p)
+    found = linearize(OffDiagonal(Entrywise(f, A)) * OffDiagonal(Entrywise(g, A)))
+    assert len(found.covariance) == 3
+    chosen = {f: Nonlinearity("tanh(t)"), g: Nonlinearity("t**3")}
+    numbers = {e.symbol: e.value(chosen, 1) for e in found.symbols}
+    one, two = (np.array(x.coefficients(60)) for x in chosen.values())
+    expected = {"ff": one[2:] @ one[2:], "fg": one[2:] @ two[2:], "gg": two[2:] @ two[2:]}
+    for a, b, value in found.covariance:
+        key = "".join(sorted(str(a)[-1] + str(b)[-1]))
+        assert float(value.subs(numbers)) == pytest.approx(expected[key], rel=1e-7)
+
+
+def test_a_product_and_its_transpose_share_their_noise():
+    W, Y = Gaussian("W", n, d), Gaussian("Y", d, p)
+    F = Entrywise(f, W * Y / sp.sqrt(d))
+    found = linearize(Trace(F * F.T) / n)
+    assert len(found.covariance) == 1
+    value = solve(
+        derive(Trace(F * F.T) / (n * p), {n: 1, p: c, d: 2}),
+        {c: 0.5},
+        nonlinearities={f: Nonlinearity("sign(t)")},
+    ).value
+    assert value == pytest.approx(1, rel=1e-12)  # every entry squared is 1
+
+
+def test_words_and_scales():
+    A, B = Gaussian("A", n, p), Gaussian("B", n, p)
+    words = expand(2 * (A + B) * (A - 3 * B).T / n)
+    assert [(c, "*".join(map(str, w))) for c, w in words] == [
+        (2 / n, "A*A'"), (-6 / n, "A*B'"), (2 / n, "B*A'"), (-6 / n, "B*B'"),
+    ]  # fmt: skip
+    assert split_scale((3 * n + sp.sqrt(p)) / p**2) == (3 * n / p**2, -1)
+    assert split_scale(sp.Integer(0))[0] == 0

@@ -1,0 +1,46 @@
+"""A few seeded faults are caught: a sample of what ``benchmarks/mutation.py`` measures in full."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "benchmarks" / "mutation.py"
+
+
+@pytest.fixture(scope="module")
+def mutation():
+    spec = importlib.util.spec_from_file_location("mutation", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutation"] = module
+    spec.loader.exec_module(module)
+    if not module.path_of("pencil").exists():
+        pytest.skip("the package is installed: its source is not beside the tests")
+    return module
+
+
+def test_mutants_compile_and_differ(mutation):
+    everything = mutation.chosen(mutation.MODULES, None, 0)
+    assert len(everything) > 300
+    assert {mutant.kind for mutant in everything} == {"sign", "factor", "transpose"}
+    for mutant in everything[::10]:
+        source = mutation.mutated(mutant)
+        compile(source, str(mutant), "exec")
+        assert source != mutation.path_of(mutant.module).read_text(encoding="utf-8")
+
+
+def test_arguments_name_mutants_that_exist(mutation):
+    keys = {mutant.key for mutant in mutation.chosen(mutation.MODULES, None, 0)}
+    for key, argument in mutation.EQUIVALENT.items():
+        assert key in keys, f"{key} is no mutant any more"
+        assert len(argument) > 20
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants run in forks")
+def test_a_sample_is_caught(mutation):
+    """At most one of eight survives: the full figure is in CONTRIBUTING."""
+    selection = [m for m in mutation.chosen(mutation.MODULES, 24, 5)][::3]
+    assert len(mutation.survivors(selection)) <= 1
