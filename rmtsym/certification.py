@@ -40,6 +40,7 @@ from flint import acb, acb_mat, arb, arb_mat
 from rmtsym.balls import BITS_PER_DIGIT, precision
 from rmtsym.compilation import CompiledSystem
 from rmtsym.errors import InputError, PrecisionError
+from rmtsym.linalg import inverse
 from rmtsym.precision import (
     ball,
     balls,
@@ -50,7 +51,7 @@ from rmtsym.precision import (
     start_near,
     vouched,
 )
-from rmtsym.programs import Coefficients, Core, Programs, inverse, programs
+from rmtsym.programs import AnyCore, Coefficients, Programs, programs
 from rmtsym.solver import Solution
 from rmtsym.system import FixedPointSystem
 
@@ -122,7 +123,7 @@ def certify(
     )
 
 
-def krawczyk(core: Core, x: list[Any], k: Coefficients) -> list[Any] | None:
+def krawczyk(core: AnyCore, x: list[Any], k: Coefficients) -> list[Any] | None:
     """A box around x proven to hold exactly one zero of F, or None."""
     if not core.count:
         return []

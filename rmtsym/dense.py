@@ -1,8 +1,7 @@
-"""Solving large systems with arrays: Newton's method along the strength of the randomness.
+"""Newton's method along the strength of the randomness, in steps of its own scale.
 
-Straight-line programs of the equations are short for a dozen unknowns; beyond that, matrices are
-inverted numerically instead. With the randomness switched off (``Sigma = 0``) the solution is
-``A^{-1}``. For every strength t in [0, 1] of the self-energy the system is that of a model with its
+The last resort of the solver, where the path from large ridges is lost or does not exist. With the
+randomness switched off (``Sigma = 0``) the solution is ``A^{-1}``. For every strength t in [0, 1] of the self-energy the system is that of a model with its
 randomness scaled by ``sqrt(t)``, so the physical solution is one smooth path from t = 0 to t = 1.
 Where A is singular (an inverse that exists by its randomness alone), every inverse ``M^{-1}``
 starts as ``(t M + 1 - t)^{-1}``.
@@ -15,9 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rmtsym.compilation import Array, Point, solve_linear
-
-LARGE = 16
-"""Number of unknowns of a component from which on arrays are faster than programs."""
 
 
 @dataclass(frozen=True)
@@ -113,17 +109,3 @@ class DenseContinuation:
                 right -= (shift[:, None] * point.shift_slope(component, inverses))[..., None]
             slope = solve_linear(system, np.where(dead[:, None, None], 0, right))[..., 0]
         return u, size, good, slope
-
-
-def solve_arrays(point: Point) -> tuple[Array, Array, list[Array]]:
-    """Value, largest relative residual and unknowns of all components at every point."""
-    follow = DenseContinuation()
-    unknowns = []
-    residual = np.zeros(point.batch)
-    for component in range(len(point.system.components)):
-        u, size = follow(point, component)
-        unknowns.append(u)
-        residual = np.maximum(residual, size)
-    with np.errstate(all="ignore"):
-        value = np.array(np.broadcast_to(point.value(unknowns), point.batch))
-    return value, residual, unknowns

@@ -29,8 +29,9 @@ from rmtsym.balls import BITS_PER_DIGIT, compile_ball, precision, to_mpf
 from rmtsym.compilation import CompiledSystem, Numbers
 from rmtsym.digits import Digits
 from rmtsym.errors import ConvergenceError, InputError, PrecisionError
+from rmtsym.linalg import inverse
 from rmtsym.parsing import exact_number
-from rmtsym.programs import Array, Coefficients, Core, Programs, inverse, programs
+from rmtsym.programs import AnyCore, Array, Coefficients, Programs, programs
 from rmtsym.solver import Solution, bind, solve
 from rmtsym.system import FixedPointSystem
 
@@ -205,17 +206,23 @@ def polish(
                 vs[component], gap = newton(core, [ball(v) for v in vs[component]], k, step)
                 residual = max(residual, gap)
             if step == digits:
-                value = middle(compiled.value(x, vs, balls(), k))
+                try:
+                    value = middle(compiled.value(x, vs, balls(), k))
+                except ZeroDivisionError:
+                    value = arb("nan")
     return vs, value, residual
 
 
-def newton(core: Core, v: list[Any], k: Coefficients, digits: int) -> tuple[list[Any], float]:
+def newton(core: AnyCore, v: list[Any], k: Coefficients, digits: int) -> tuple[list[Any], float]:
     """Newton's method until the corrections are at rounding; log10 of the last one, relative."""
     if not core.count:
         return v, -math.inf
     last, idle = math.inf, 0
     for _ in range(60):
-        flat = core.step(v, k.a, k.s, k.l, mean=k.mean, inverse=inverse)
+        try:
+            flat = core.step(v, k.a, k.s, k.l, mean=k.mean, inverse=inverse)
+        except ZeroDivisionError:
+            return v, math.inf
         change = flat[core.count :]
         if not all(d.is_finite() for d in change):
             return v, math.inf
@@ -257,7 +264,7 @@ CLIMB = 60
 """Digits in which the path is followed where double precision loses it; more for tiny ridges."""
 
 
-def _climb(compiled: Programs, core: Core, k: Coefficients) -> list[Any]:
+def _climb(compiled: Programs, core: AnyCore, k: Coefficients) -> list[Any]:
     """The unknowns of one component, followed down from large ridges; as :mod:`rmtsym.solver`."""
     calls = {"mean": k.mean, "inverse": inverse}
     ridges = [(place, sign * k.a[place]) for place, _, sign in compiled.ridges]

@@ -25,14 +25,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
 from rmtsym.compilation import NUMPY, CompiledSystem, Numbers, load, source_of
+from rmtsym.cores import DenseCore, DenseEquation
 from rmtsym.errors import InputError
+from rmtsym.linalg import inverse
 from rmtsym.system import (
     BilinearOutput,
     Block,
@@ -41,10 +43,13 @@ from rmtsym.system import (
     FixedPointSystem,
     TraceOutput,
 )
-from rmtsym.tape import Tape, Value, is_known, sum_of
+from rmtsym.tape import Tape, Value, sum_of
 
 Array: TypeAlias = npt.NDArray[Any]
 Program: TypeAlias = Callable[..., list[Any]]
+
+FEW = 14
+"""Cores of more unknowns than this, eliminated ones aside, are solved with matrices."""
 
 SHIFT = sp.Symbol("shift")
 """Added to every inverse of the expression; 0 but on the way to systems that need it."""
@@ -55,76 +60,6 @@ def _slope(
     expressions: tuple[sp.Expr, ...], parameters: tuple[sp.Symbol, ...], variable: sp.Symbol
 ) -> Program:
     return load(source_of([sp.diff(e, variable) for e in expressions], parameters))
-
-
-# -- linear algebra at run time -----------------------------------------------------------------
-
-
-def solve_linear(matrix: Array, right: Array) -> Array:
-    """``matrix^{-1} right`` for one matrix of any numbers; Gauss-Jordan with pivoting."""
-    size = matrix.shape[0]
-    work = np.concatenate([matrix, right], axis=1)
-    for step in range(size):
-        pivot = step + max(range(size - step), key=lambda i: _magnitude(work[step + i, step]))
-        if pivot != step:
-            work[[step, pivot]] = work[[pivot, step]]
-        if _magnitude(work[step, step]) == 0:
-            raise ZeroDivisionError("singular matrix")
-        work[step] = work[step] / work[step, step]
-        for row in range(size):
-            if row != step and not is_known(work[row, step], 0):
-                work[row] = work[row] - work[row, step] * work[step]
-    return work[:, size:]
-
-
-def _magnitude(value: Any) -> Any:
-    lower = getattr(value, "abs_lower", None)
-    return abs(value) if lower is None else lower()
-
-
-def inverse(size: int, entries: Sequence[Any]) -> list[Any]:
-    """The inverse of a matrix given by its entries row by row: numbers, or arrays of one shape."""
-    if not any(isinstance(x, np.ndarray) for x in entries):
-        if all(isinstance(x, (int, float, complex)) for x in entries):
-            return list(_inverse(np.array(entries).reshape(size, size)).ravel().tolist())
-        matrix = np.array(entries, dtype=object).reshape(size, size)
-        unit = np.eye(size, dtype=int).astype(object)
-        return list(solve_linear(matrix, unit).ravel())
-    arrays = np.broadcast_arrays(*entries)
-    if arrays[0].dtype == object:
-        flat = zip(*(x.ravel() for x in arrays), strict=True)
-        columns = zip(*(inverse(size, list(one)) for one in flat), strict=True)
-        return [np.array(x, dtype=object).reshape(arrays[0].shape) for x in columns]
-    stacked = np.stack(arrays, axis=-1)
-    found = _inverse(stacked.reshape(*stacked.shape[:-1], size, size))
-    return list(np.moveaxis(found.reshape(stacked.shape), -1, 0))
-
-
-def _inverse(matrix: Array) -> Array:
-    """Batched inverse with rows and columns brought to one scale; nan where singular."""
-    with np.errstate(all="ignore"):
-        rows = 1 / np.max(np.abs(matrix), axis=-1, keepdims=True)
-        columns = 1 / np.max(np.abs(matrix * rows), axis=-2, keepdims=True)
-        scaled = matrix * rows * columns
-        scaled[~np.all(np.isfinite(scaled), axis=(-1, -2))] = np.eye(matrix.shape[-1]) * np.nan
-        double: Any = np.result_type(matrix.dtype, np.float32)
-        if double in (np.longdouble, np.clongdouble):
-            double = np.complex128 if np.iscomplexobj(matrix) else np.float64
-        found = _plain_inverse(scaled.astype(double))
-        if matrix.dtype in (np.longdouble, np.clongdouble):
-            found = found.astype(matrix.dtype)
-            for _ in range(2):
-                found = found + found @ (np.eye(matrix.shape[-1]) - scaled @ found)
-        return cast(Array, found * np.swapaxes(columns, -1, -2) * np.swapaxes(rows, -1, -2))
-
-
-def _plain_inverse(matrix: Array) -> Array:
-    try:
-        return cast(Array, np.linalg.inv(matrix))
-    except np.linalg.LinAlgError:
-        if matrix.ndim == 2:
-            return np.full_like(matrix, np.nan)
-        return np.stack([_plain_inverse(part) for part in matrix])
 
 
 # -- recording ----------------------------------------------------------------------------------
@@ -147,22 +82,59 @@ class _Register:
         return self.tape.input(self.group, place)
 
 
-@dataclass(frozen=True, eq=False)
 class Core:
     """The equations ``F(v) = 0`` of one component: the kept unknowns and its programs.
 
     ``residual(v, a, s, l) -> F``; ``step(...) -> F, Newton's correction``; ``tangent(..., da, ds)
     -> dv`` when the coefficients change at rates da, ds; ``follow`` gives all three;
-    ``jacobian(v, a, s, l) -> F, dF/dv`` row by row.
+    ``jacobian(v, a, s, l) -> F, dF/dv`` row by row. Each is written when first used.
     """
 
-    kept: tuple[int, ...]
-    count: int
-    residual: Program
-    step: Program
-    tangent: Program
-    follow: Program
-    jacobian: Program
+    def __init__(
+        self, tape: Tape, name: str, kept: tuple[int, ...], outputs: list[Value], rates: Any
+    ) -> None:
+        self.tape, self.name, self.kept, self.outputs, self.rates = tape, name, kept, outputs, rates
+        self.count = len(kept)
+        self.plain = [name, "a", "s", "l"]
+
+    @cached_property
+    def _slopes(self) -> list[list[Value]]:
+        """``dF/dv``, column by column."""
+        v = [self.tape.input(self.name, k) for k in range(self.count)]
+        return [self.tape.derivative(self.outputs, {x: 1}) for x in v]
+
+    @cached_property
+    def _steps(self) -> list[list[Value]]:
+        size = range(self.count)
+        minus = [[-self._slopes[j][i] for j in size] for i in size]
+        change = self.tape.derivative(self.outputs, self.rates)
+        return self.tape.solve(minus, [self.outputs, change])
+
+    @cached_property
+    def residual(self) -> Program:
+        return self.tape.function("residual", self.outputs, self.plain)
+
+    @cached_property
+    def step(self) -> Program:
+        return self.tape.function("step", [*self.outputs, *self._steps[0]], self.plain)
+
+    @cached_property
+    def tangent(self) -> Program:
+        return self.tape.function("tangent", self._steps[1], [*self.plain, "da", "ds"])
+
+    @cached_property
+    def follow(self) -> Program:
+        outputs = [*self.outputs, *self._steps[0], *self._steps[1]]
+        return self.tape.function("follow", outputs, [*self.plain, "da", "ds"])
+
+    @cached_property
+    def jacobian(self) -> Program:
+        size = range(self.count)
+        entries = [self._slopes[j][i] for i in size for j in size]
+        return self.tape.function("jacobian", [*self.outputs, *entries], self.plain)
+
+
+AnyCore: TypeAlias = Core | DenseCore
 
 
 @dataclass(frozen=True)
@@ -227,16 +199,14 @@ class Programs:
         unknowns = []
         recorded = []
         for number, component in enumerate(self.system.components):
-            kept, values, outputs = self._core(number, component)
+            values, core = self._core(number, component)
             unknowns.append(values)
-            recorded.append((kept, outputs))
+            recorded.append(core)
         limits = self._limits(unknowns)
         self.expressions = (*self._a.index, *self._s.index, *self._o.index)
         self.sizes = (len(self._a.index), len(self._s.index), len(self._o.index))
         self._unknowns, self._limit_nodes = unknowns, limits
-        self.cores = tuple(
-            self._programs(number, kept, outputs) for number, (kept, outputs) in enumerate(recorded)
-        )
+        self.cores: tuple[AnyCore, ...] = tuple(core() for core in recorded)
 
     # -- the equations
 
@@ -254,6 +224,16 @@ class Programs:
         return self.tape.input("l", self._monomials.setdefault(key, len(self._monomials)))
 
     def _inverses(
+        self,
+        equation: DysonEquation,
+        block: Block,
+        values: Mapping[int, Value],
+        *,
+        shifted: bool,
+    ) -> list[list[Value]]:
+        return self.tape.inverse(self._matrix(equation, block, values, shifted=shifted))
+
+    def _matrix(
         self,
         equation: DysonEquation,
         block: Block,
@@ -279,7 +259,7 @@ class Programs:
             if row in place:
                 i, j = place[row], place[unknown]
                 matrix[i][j] = matrix[i][j] + self._a(SHIFT)
-        return self.tape.inverse(matrix)
+        return matrix
 
     def _phi(
         self, component: Component, block: Block, values: Mapping[int, Value]
@@ -299,6 +279,8 @@ class Programs:
         blocks = [b for b in component.core.blocks if _owned(component, b)]
         eliminated = _eliminable(component, blocks)
         kept = tuple(sorted(u for b in blocks if b not in eliminated for u in _owned(component, b)))
+        if len(kept) > FEW:
+            return self._dense(number, component, blocks)
         v = self.tape.inputs(f"v{number}", len(kept))
         values: dict[int, Value] = dict(zip(kept, v, strict=True))
         for block in eliminated:
@@ -307,32 +289,50 @@ class Programs:
         for block in blocks:
             if block not in eliminated:
                 found.update(self._phi(component, block, values))
-        return kept, values, [found[u] - values[u] for u in kept]
+        outputs = [found[u] - values[u] for u in kept]
 
-    def _programs(self, number: int, kept: tuple[int, ...], outputs: list[Value]) -> Core:
-        tape, name = self.tape, f"v{number}"
-        count = len(kept)
-        v = [tape.input(name, k) for k in range(count)]
-        columns = [tape.derivative(outputs, {x: 1}) for x in v]
-        jacobian = [columns[j][i] for i in range(count) for j in range(count)]
-        minus = [[-columns[j][i] for j in range(count)] for i in range(count)]
-        rates = {
-            tape.input(group, k): tape.input(f"d{group}", k)
+        def core() -> Core:
+            return Core(self.tape, f"v{number}", kept, outputs, self._rates())
+
+        return values, core
+
+    def _rates(self) -> dict[Any, Value]:
+        return {
+            self.tape.input(group, k): self.tape.input(f"d{group}", k)
             for group, size in zip("as", self.sizes, strict=False)
             for k in range(size)
         }
-        change = tape.derivative(outputs, rates)
-        step, tangent = tape.solve(minus, [outputs, change])
-        plain = [name, "a", "s", "l"]
-        return Core(
-            kept,
-            count,
-            tape.function("residual", outputs, plain),
-            tape.function("step", [*outputs, *step], plain),
-            tape.function("tangent", tangent, [*plain, "da", "ds"]),
-            tape.function("follow", [*outputs, *step, *tangent], [*plain, "da", "ds"]),
-            tape.function("jacobian", [*outputs, *jacobian], plain),
-        )
+
+    def _dense(self, number: int, component: Component, blocks: list[Block]) -> Any:
+        """All unknowns are kept; the tape holds the entries of ``A - Sigma`` only."""
+        name = f"v{number}"
+        v = self.tape.inputs(name, len(component.pairs))
+        values: dict[int, Value] = dict(enumerate(v))
+        equations = []
+        for block in blocks:
+            place = {k: a for a, k in enumerate(block.members)}
+            own = _owned(component, block)
+            terms = [t for t in component.core.self_energy if t.row in place]
+            matrix = self._matrix(component.core, block, values, shifted=True)
+            equations.append(
+                DenseEquation(
+                    len(place),
+                    None if block.law is None else self._law_number(block),
+                    own,
+                    [place[component.pairs[u][0]] for u in own],
+                    [place[component.pairs[u][1]] for u in own],
+                    [place[t.row] for t in terms],
+                    [place[t.column] for t in terms],
+                    [t.unknown for t in terms],
+                    [x for row in matrix for x in row],
+                    [self._s(t.coefficient) for t in terms],
+                )
+            )
+
+        def core() -> DenseCore:
+            return DenseCore(self.tape, name, len(v), equations, self._rates())
+
+        return values, core
 
     # -- the limits
 

@@ -28,7 +28,8 @@ from scipy.optimize import brentq
 
 from rmtsym.compilation import CompiledSystem, Numbers
 from rmtsym.errors import InputError
-from rmtsym.programs import inverse, programs
+from rmtsym.linalg import inverse
+from rmtsym.programs import programs
 from rmtsym.solver import bind, solve
 from rmtsym.system import FixedPointSystem
 

@@ -29,9 +29,10 @@ import numpy as np
 import sympy as sp
 
 from rmtsym.compilation import EXTENDED, MATH, NUMPY, CompiledSystem, Numbers, Point, compile_system
-from rmtsym.dense import LARGE, solve_arrays
+from rmtsym.dense import DenseContinuation
 from rmtsym.errors import BranchError, ConvergenceError, InputError, RmtsymError
-from rmtsym.programs import Array, Coefficients, Core, Programs, inverse, programs
+from rmtsym.linalg import inverse
+from rmtsym.programs import AnyCore, Array, Coefficients, Programs, programs
 from rmtsym.system import FixedPointSystem
 
 CHUNK = 2048
@@ -182,7 +183,7 @@ def _ahead(v: Array, power: Array, bend: Array, x: Array) -> Array:
 class _Tracker:
     """Follows one component at a chunk of points from x to 0."""
 
-    def __init__(self, core: Core, path: _Path, method: Continuation) -> None:
+    def __init__(self, core: AnyCore, path: _Path, method: Continuation) -> None:
         self.core, self.path, self.method = core, path, method
 
     def follow(self, v: Array, x: Array) -> tuple[Array, Array]:
@@ -251,7 +252,7 @@ class _Tracker:
         return result, done
 
 
-def _iterate(core: Core, path: _Path, x: Array, sweeps: int = 8) -> tuple[Array, Array]:
+def _iterate(core: AnyCore, path: _Path, x: Array, sweeps: int = 8) -> tuple[Array, Array]:
     """``v <- Phi(v)`` from Sigma = 0 at x; and where it contracts fast."""
     a, s, _, _ = path.at(x)
     v = np.zeros((core.count, len(x)), dtype=np.result_type(float, *a, *s))
@@ -272,7 +273,7 @@ NEAR = (-1.0, -3.0, -8.0, -16.0, -32.0, -64.0)
 
 
 def _core(
-    compiled: Programs, core: Core, k: Coefficients, points: int, method: Continuation
+    compiled: Programs, core: AnyCore, k: Coefficients, points: int, method: Continuation
 ) -> tuple[Array, Array]:
     """The unknowns of one component at a chunk of points, and where they were found."""
     real = [np.broadcast_to(x, points) for x in (*k.a, *k.s)]
@@ -490,9 +491,6 @@ def solve(
     InputError
         for values that are missing or not finite numbers.
     """
-    given = system.system if isinstance(system, CompiledSystem) else system
-    if max((len(c.pairs) for c in given.components), default=0) > LARGE:
-        return _by_arrays(given, bind(given, values, nonlinearities), strict)
     compiled = programs(system)
     follow = method or Continuation()
     bound = bind(compiled.system, values, nonlinearities)
@@ -556,29 +554,20 @@ def _require_all(
     )
 
 
-def _by_arrays(system: FixedPointSystem, values: Mapping[Any, Any], strict: bool) -> Solution:
-    """A large system, in double precision."""
-    missing = [s for s in system.parameters if s not in values]
-    if missing:
-        raise InputError(
-            f"got no value for {', '.join(map(str, missing))}; "
-            f"this system needs {', '.join(map(str, system.parameters))}"
-        )
-    used = [_extended(values[s], s) for s in system.parameters]
-    shape = np.broadcast_shapes(*(v.shape for v in used))
-    points = int(np.prod(shape))
-    flat = [np.broadcast_to(v.astype(_narrow(v)), shape).reshape(points) for v in used]
-    point = Point(compile_system(system), tuple(flat), NUMPY, (points,))
-    value, residual, unknowns = solve_arrays(point)
-    solution = Solution(
-        _shaped(value, shape),
-        _shaped(residual, shape),
-        tuple(u if shape else u[0] for u in unknowns),
-        _shaped(np.isfinite(residual) & np.isfinite(value), shape),
+def _by_arrays(
+    compiled: Programs, component: int, x: Sequence[Array], v: Array, done: Array
+) -> None:
+    """Points that were lost, once more along the strength in small steps of its own scale."""
+    left = np.flatnonzero(~done)
+    if not len(left):
+        return
+    point = Point(
+        compile_system(compiled.system), tuple(one[left] for one in x), NUMPY, (len(left),)
     )
-    if strict:
-        _require_all(system.parameters, flat, solution)
-    return solution
+    with np.errstate(all="ignore"):
+        u, residual = DenseContinuation()(point, component)
+    v[:, left] = u.T[list(compiled.cores[component].kept)]
+    done[left] = np.isfinite(residual)
 
 
 def _refine(
@@ -623,6 +612,8 @@ def _chunk(
     narrow = [one.astype(_narrow(one)) for one in x]
     k = compiled.coefficients(dict(zip(compiled.parameters, narrow, strict=True)))
     found = [_core(compiled, core, k, points, method) for core in compiled.cores]
+    for component, (v, reached) in enumerate(found):
+        _by_arrays(compiled, component, narrow, v, reached)
     vs, done = [v for v, _ in found], np.all([d for _, d in found], axis=0)
     if points == 1:
         result, double = _in_extended(compiled, x, vs)
