@@ -1,10 +1,10 @@
 """Newton's method along the strength of the randomness, in steps of its own scale.
 
 The last resort of the solver, where the path from large ridges is lost or does not exist. With the
-randomness switched off (``Sigma = 0``) the solution is ``A^{-1}``. For every strength t in [0, 1] of the self-energy the system is that of a model with its
-randomness scaled by ``sqrt(t)``, so the physical solution is one smooth path from t = 0 to t = 1.
-Where A is singular (an inverse that exists by its randomness alone), every inverse ``M^{-1}``
-starts as ``(t M + 1 - t)^{-1}``.
+randomness switched off (``Sigma = 0``) the solution is ``A^{-1}``. For every strength t in [0, 1]
+of the self-energy the system is that of a model with its randomness scaled by ``sqrt(t)``, so the
+physical solution is one smooth path from t = 0 to t = 1. Where A is singular (an inverse that
+exists by its randomness alone), every inverse ``M^{-1}`` starts as ``(t M + 1 - t)^{-1}``.
 """
 
 from __future__ import annotations

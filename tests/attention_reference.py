@@ -136,7 +136,7 @@ def _form(noise, g, mu, wk, wq):
     """(1/n) y^T Q y from the small matrix; coordinates of the vectors as balls."""
     k = len(mu)
     size = 3 + 5 * k
-    gi, gp = _mid(g.inv()), _mid((noise.Ap - noise.D * g * noise.C))
+    gi, gp = _mid(g.inv()), _mid(noise.Ap - noise.D * g * noise.C)
     rows = [[arb(0)] * size for _ in range(size)]
     for i in range(3):
         for j in range(3):

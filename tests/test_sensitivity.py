@@ -9,7 +9,7 @@ from rmtsym.errors import InputError
 from rmtsym.models.attention import ATTENTION
 from rmtsym.models.regression import regression_error
 from rmtsym.precision import refine
-from rmtsym.sensitivity import best, gradient, zero_set, sensitivities
+from rmtsym.sensitivity import best, gradient, sensitivities, zero_set
 from rmtsym.solver import solve
 
 VALUES = point("2/3", "1/5", "3/5", "2/5", [1.5, 0, 0], [1, 1, 0], [1, 0, -1])
