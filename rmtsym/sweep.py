@@ -59,8 +59,8 @@ def _parts(result: Any, name: str) -> dict[str, Any]:
         return {name: result.mean, f"{name}_standard_error": result.standard_error}
     if np.ndim(result) != 0 or isinstance(result, (str, bytes)):
         raise InputError(
-            f"got {type(result).__name__} of shape {np.shape(result)} from {name}; a sweep takes functions that "
-            "return one number, an Estimate, or a mapping of these by name"
+            f"got {type(result).__name__} of shape {np.shape(result)} from {name}; a sweep takes "
+            "functions that return one number, an Estimate, or a mapping of these by name"
         )
     return {name: float(result)}
 
