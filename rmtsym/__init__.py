@@ -18,6 +18,8 @@ powers of the sizes are written out. ``a_k = E f(xi) He_k(xi) / sqrt(k!)``, ``nu
 """
 
 from rmtsym.agreement import Verdict, verify
+from rmtsym.asymptotics import series
+from rmtsym.certification import certify
 from rmtsym.compilation import compile_system
 from rmtsym.dyson import derive, fixed_point
 from rmtsym.elimination import polynomial, specialise
@@ -71,6 +73,7 @@ from rmtsym.models.targets import mixture_error, target_error
 from rmtsym.nonlinearity import CATALOGUE, Nonlinearity
 from rmtsym.pencil import build
 from rmtsym.precision import refine
+from rmtsym.sensitivity import sensitivities
 from rmtsym.simulation import Estimate, simulate
 from rmtsym.solver import Solution, solve
 from rmtsym.spectrum import stieltjes_transform
@@ -116,6 +119,7 @@ __all__ = [
     "best_nonlinearity",
     "best_penalty",
     "build",
+    "certify",
     "compile_system",
     "critical_alignment",
     "derive",
@@ -133,6 +137,8 @@ __all__ = [
     "refine",
     "regression_error",
     "regression_test_error",
+    "sensitivities",
+    "series",
     "simulate",
     "softmax_error",
     "solve",

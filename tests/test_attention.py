@@ -203,3 +203,17 @@ def test_fresh_process_is_quick():
     )
     assert result.stdout.strip() == "12"
     assert time.perf_counter() - start < 60
+
+
+def test_certified_ball_holds_the_value():
+    ball = attention_error(
+        "tanh(t)", ratio="2/3", gamma="1/5", **ALIGNED, digits=25, certified=True
+    )
+    value = attention_error("tanh(t)", ratio="2/3", gamma="1/5", **ALIGNED, digits=40)
+    from flint import arb
+
+    from rmtsym.balls import precision
+
+    with precision(200):
+        assert ball.contains(arb(mpmath.nstr(value, 40)) + arb(0, "1e-38"))
+        assert ball.rad() < 1e-25

@@ -49,6 +49,22 @@ def test_plain_unknowns_are_eliminated_with_their_factors(name, ratio):
     assert found == pytest.approx(mean(function, ratio), rel=1e-9)
 
 
+def test_an_output_is_any_formula_in_limits():
+    """Constants, products and quotients of traces, sizes cancelling where they must."""
+    ratio, Q = 0.4, (H + I).inverse()
+    first = mean(lambda x: 1 / (1 + x), ratio)
+    second = mean(lambda x: 1 / (1 + x) ** 2, ratio)
+    for expression, expected in (
+        (3 + Trace(Q) / n, 3 + first),
+        (Trace(Q) / n * (2 - Trace(Q) / n), first * (2 - first)),
+        (Trace(Q) / Trace(Q * Q), first / second),
+        (n / Trace(Q), 1 / first),
+        (Trace(Q) * Trace(Q * Q) / n**2 + 1, first * second + 1),
+    ):
+        found = solve(derive(expression, {n: 1, p: sp.Rational(2, 5)}), {}).value
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
 def test_reachability():
     assert reachable([[1, 1], [0, 1]]).tolist() == [[True, True], [False, True]]
     assert reachable([[0, 1], [1, 0]]).tolist() == [[False, True], [True, False]]

@@ -29,6 +29,7 @@ import sympy as sp
 
 import rmtsym.models.tokens as at
 from rmtsym.agreement import Verdict, verify
+from rmtsym.certification import CertifiedSolution, certify
 from rmtsym.digits import Digits
 from rmtsym.errors import InputError
 from rmtsym.matrices import (
@@ -155,12 +156,18 @@ def attention_solution(
     w_k: Any = None,
     w_q: Any = None,
     digits: int | None = None,
+    certified: bool = False,
     **beyond: Any,
 ) -> Solution:
-    """As :func:`attention_error`, with residual and unknowns."""
+    """As :func:`attention_error`, with residual and unknowns (and ``enclosure`` if certified)."""
     from rmtsym.models import attention as here
 
     if _is_general(w_k, w_q, beyond):
+        if certified:
+            raise InputError(
+                "got certified=True beyond rank one, balanced labels and centred f; "
+                "use certify(system, values) on the system of the model"
+            )
         case = attention_case(function, ratio=ratio, gamma=gamma, mu=mu, w_k=w_k, w_q=w_q, **beyond)
         return case.solution(digits)
     chosen = read_nonlinearity(function)
@@ -171,10 +178,12 @@ def attention_solution(
         **gram({here.mu: rows["mu"], here.w_k: rows["w_k"], here.w_q: rows["w_q"]}),
     }
     system = attention_system()
-    if digits is not None:
+    if digits is not None or certified:
+        digits = 15 if digits is None else digits
         if any(np.ndim(v) > 0 for v in values.values() if not isinstance(v, sp.Basic)):
             raise InputError(f"got arrays with digits={digits}; ask for digits point by point")
-        solution = refine(system, values, nonlinearities={here.f: chosen}, digits=digits)
+        method = certify if certified else refine
+        solution = method(system, values, nonlinearities={here.f: chosen}, digits=digits)
         notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "mu": mu, "w_k": w_k, "w_q": w_q})
         return replace(solution, value=Digits.of(solution.value, digits, notes), notes=notes)
     solution = solve(system, values, nonlinearities={here.f: chosen})
@@ -213,6 +222,7 @@ def attention_error(
     kurtosis: Any = 3,
     uncentred: bool = False,
     digits: int | None = None,
+    certified: bool = False,
 ) -> Any:
     """The limiting interpolation error of attention.
 
@@ -230,8 +240,10 @@ def attention_error(
     uncentred : take f as it is, a_0 included (simulation too), instead of ``f - a_0``.
     digits : correct decimal digits of the result, from exact inputs (a float is read as the
         shortest decimal that prints it).
+    certified : a ball proven to hold the solution of the equations, of relative radius below
+        ``10**-digits`` (15 unless given), for rank one, balanced labels and centred f.
 
-    Returns a float, an array of the broadcast shape, or with ``digits`` an mpmath number.
+    Returns a float, an array of the broadcast shape, with ``digits`` an mpmath number, or a ball.
 
     Raises ``InputError`` for values outside their domain, ``NonlinearityError`` for an f that is
     not admissible, ``ConvergenceError`` or ``BranchError`` if a point is not solved.
@@ -242,7 +254,7 @@ def attention_error(
     >>> round(attention_error("t + (t**2 - 1)/sqrt(2)", **tokens), 4)
     0.2007
     """
-    return attention_solution(
+    solution = attention_solution(
         f,
         ratio=ratio,
         gamma=gamma,
@@ -250,11 +262,13 @@ def attention_error(
         w_k=w_k,
         w_q=w_q,
         digits=digits,
+        certified=certified,
         alpha=alpha,
         label_mean=label_mean,
         kurtosis=kurtosis,
         uncentred=uncentred,
-    ).value
+    )
+    return solution.enclosure if isinstance(solution, CertifiedSolution) else solution.value
 
 
 def verify_attention(
