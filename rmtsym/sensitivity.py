@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
-from scipy.optimize import brentq
 
 from rmtsym.compilation import CompiledSystem, Numbers
 from rmtsym.errors import InputError
@@ -172,6 +171,8 @@ def best(
     The zero of the derivative, located on a logarithmic grid of 33 points; an end of the interval
     where the value is monotone.
     """
+    from scipy.optimize import brentq
+
     if not 0 < low < high < np.inf:
         raise InputError(f"got the interval [{low}, {high}]; expected 0 < low < high")
     bound = bind(programs(system).system, {**values, variable: low}, nonlinearities)

@@ -23,8 +23,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 Pattern: TypeAlias = npt.NDArray[np.bool_]
 Pair: TypeAlias = tuple[int, int]
@@ -35,6 +33,9 @@ def reachable(pattern: Any) -> Pattern | None:
 
     None where every matrix of this pattern is singular.
     """
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
     pattern = np.asarray(pattern, dtype=bool)
     unknown_of_row = maximum_bipartite_matching(csr_matrix(pattern), perm_type="column")
     if np.any(unknown_of_row < 0):

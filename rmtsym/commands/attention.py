@@ -45,7 +45,7 @@ def error(
     from rmtsym.parsing import exact_number
 
     c, ridge = exact_number(required("--ratio", ratio)), exact_number(required("--gamma", gamma))
-    vectors = {
+    vectors: dict[str, Any] = {
         "mu": vector("--mu", mu),
         "w_k": vector("--w-k", w_k),
         "w_q": vector("--w-q", w_q),
