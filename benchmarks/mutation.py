@@ -61,9 +61,7 @@ EQUIVALENT: dict[str, str] = {
     "compilation: Point._trace: slopes[output.constant] + slopes[output.size] * value -> "
     "slopes[output.constant] - slopes[output.size] * value #1": NO_SIZES,
     "dyson: _Noise.component: e.row -> e.column #1": SAME_NUMBERS,
-    **{
-        f"dyson: _without_plain: pivot.column -> pivot.row #{k}": SAME_NUMBERS for k in range(1, 6)
-    },
+    **{f"dyson: _without_plain: pivot.column -> pivot.row #{k}": SAME_NUMBERS for k in range(1, 6)},
     "linearization: _Linearizer.label: len(self.labels) + 1 -> len(self.labels) - 1 #1": NAMES,
     "linearization: _Linearizer.label: len(self.labels) + 1 -> len(self.labels) - 1 #2": NAMES,
     "pencil: _Builder.write: -sign * coefficient -> coefficient #1": SIGN,
