@@ -59,6 +59,8 @@ FALSE_ALARMS = 0.004
 DETECT = 0.01
 LOOKS = ((1 / 32, 0.1), (1 / 8, 0.1), (1 / 4, 0.2), (1 / 2, 0.2), (1.0, 0.4))
 """Share of the samples at each look, and of the probability of a false alarm."""
+WEAK = 0.25
+"""A check that finds no smaller relative error than this says little when it does not reject."""
 POWER = 1.645
 """Standard errors beyond the threshold that are exceeded with 95 % probability."""
 BUDGET = 1.2e12
@@ -183,6 +185,8 @@ class Verdict:
 
     def __str__(self) -> str:
         word = "agrees" if self.agrees else "DISAGREES"
+        if self.agrees and self.power > WEAK:
+            word = "not rejected, but this check is too weak to tell"
         return (
             f"{self.extrapolation}\ntheory:       {self.theory:.6g}, z = {self.z_score:+.2f}: "
             f"{word} (threshold {self.threshold:.2f}; finds an error of {self.power:.2%} "

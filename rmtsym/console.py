@@ -97,12 +97,16 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(title, total=None, rate="")
+    bar = Progress(*columns, console=console)
+    task = bar.add_task(title, total=None, rate="")
 
-        def report(done: int, total: int) -> None:
-            speed = bar.tasks[0].speed
-            rate = "" if speed is None else f"{speed:.1f}/s"
-            bar.update(task, completed=done, total=total, rate=rate)
+    def report(done: int, total: int) -> None:
+        bar.start()  # at the first report: an error in the input comes without a bar
+        speed = bar.tasks[0].speed
+        rate = "" if speed is None else f"{speed:.1f}/s"
+        bar.update(task, completed=done, total=total, rate=rate)
 
+    try:
         yield report
+    finally:
+        bar.stop()

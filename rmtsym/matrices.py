@@ -482,9 +482,7 @@ class SpectralLaw:
         _require(low < high, f"got the support [{lower}, {upper}]; give lower < upper")
         if isinstance(density, sp.Basic):
             symbols = sorted(density.free_symbols, key=str)
-            _require(
-                len(symbols) <= 1, f"got the density {density} of several symbols; it has one"
-            )
+            _require(len(symbols) <= 1, f"got the density {density} of several symbols; it has one")
             density = sp.lambdify(symbols or [sp.Symbol("x")], density, modules=context)
         atoms, weights = [], []
         for index in range(1, nodes + 1):
@@ -557,6 +555,11 @@ class Deterministic(Matrix):
     def __post_init__(self) -> None:
         _name(self.name)
         object.__setattr__(self, "size", _size(self.size))
+        _require(
+            isinstance(self.law, SpectralLaw),
+            f"got the law {self.law!r} of {self.name}; pass "
+            'SpectralLaw.from_atoms([1, 3], weights=["1/2", "1/2"]) or another SpectralLaw',
+        )
         _require(
             0 <= self.component < len(self.law.atoms[0]),
             f"got component {self.component}; the law has {len(self.law.atoms[0])} matrices",

@@ -10,6 +10,7 @@ float, any number of digits, proven enclosure.  nu is not centred; ``centred()``
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -22,6 +23,7 @@ from sympy import Expr, Symbol
 
 from rmtsym import hermite, quadrature
 from rmtsym.balls import BITS_PER_DIGIT, Constant, compile_ball
+from rmtsym.digits import Digits
 from rmtsym.elementwise import compile_numpy
 from rmtsym.errors import ConvergenceError, NonlinearityError, PrecisionError
 from rmtsym.parsing import exact_number, parse
@@ -98,7 +100,7 @@ class Nonlinearity:
         elif isinstance(f, str) and f.strip().lower() in CATALOGUE:
             return CATALOGUE[f.strip().lower()]
         elif isinstance(f, str):
-            expression = _canonical(parse(f))
+            expression = _canonical(_formula(f))
         elif isinstance(f, sympy.Basic):
             expression = _canonical(f)
         elif callable(f) and not isinstance(f, type):
@@ -226,7 +228,7 @@ class Nonlinearity:
                 return _callable_moment(self._callable, k)
             return _float_moment(self._valued(), k)
         with mpmath.workdps(_digits(digits)):
-            return _moment(self._valued(), k, digits)
+            return Digits.of(_moment(self._valued(), k, digits), digits)
 
     def coefficients(self, count: int, digits: int | None = None) -> tuple[Any, ...]:
         """a_0, ..., a_(count-1)."""
@@ -246,7 +248,7 @@ class Nonlinearity:
                 return _callable_moment(lambda x: np.asarray(self(x)) ** 2, 0)
             return _float_energy(self._valued())
         with mpmath.workdps(_digits(digits)):
-            return quadrature.energy(self._valued(), t, digits)
+            return Digits.of(quadrature.energy(self._valued(), t, digits), digits)
 
     def product_moment(self, other: Any, digits: int | None = None, certified: bool = False) -> Any:
         """E f(xi) g(xi), for two functions of the same variable."""
@@ -404,6 +406,24 @@ def _digits(digits: int) -> int:
     if isinstance(digits, bool) or int(digits) != digits or digits < 1:
         raise NonlinearityError(f"digits is a positive integer, got {digits!r}")
     return int(digits)
+
+
+def _formula(text: str) -> Expr:
+    """A formula in t (or in one other letter); a lone word is a name misspelt, never a variable."""
+    f = parse(text)
+    names = sorted(str(symbol.name) for symbol in f.free_symbols)
+    for name in names:
+        if name.lower() in CATALOGUE:
+            formula = CATALOGUE[name.lower()].expression
+            raise NonlinearityError(
+                f"got {text!r}: {name} is a name of the catalogue and stands alone; "
+                f"inside a formula write {sympy.sstr(formula)}"
+            )
+    if len(names) == 1 and len(names[0]) > 1:
+        near = difflib.get_close_matches(names[0].lower(), CATALOGUE, n=1)
+        hint = f"did you mean {near[0]}?" if near else "write a formula in t, such as tanh(t)"
+        raise NonlinearityError(f"got {text!r}: unknown name {names[0]}; {hint}")
+    return f
 
 
 def _canonical(f: sympy.Basic) -> Expr:

@@ -232,7 +232,6 @@ class Draws:
                 return _eigenvalues(leaf, rows).astype(dtype)
         return recipe.noise.draw(rng, (rows, columns), dtype)
 
-
     def _indicator(self, leaf: Indicator, rows: int) -> Array:
         """Ones between two rounded places of one permutation for all classes of a size."""
         space = sum(ord(letter) << 8 * k for k, letter in enumerate(str(leaf.size)))

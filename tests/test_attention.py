@@ -217,3 +217,8 @@ def test_certified_ball_holds_the_value():
     with precision(200):
         assert ball.overlaps(arb(mpmath.nstr(value, 40)) + arb(0, "1e-38"))
         assert ball.rad() < 1e-25
+
+
+def test_arrays_that_do_not_broadcast_are_named():
+    with pytest.raises(InputError, match="broadcast"):
+        attention_error("tanh(t)", ratio=[0.5, 1.0], gamma=[1.0, 2.0, 3.0])

@@ -207,3 +207,18 @@ def test_high_orders_keep_their_relative_accuracy() -> None:
         assert 0 < abs(a) < 1e-80
         exact = mpmath.exp(0.5) / mpmath.sqrt(mpmath.factorial(1000))
         assert abs(CATALOGUE["exp"].coefficient(1000, 15) / exact - 1) < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gleu", "did you mean gelu"),
+        ("2*gleu", "unknown name gleu"),
+        ("foo", "unknown name foo"),
+        ("relu^2", "stands alone"),
+        ("tanhh", "did you mean tanh"),
+    ],
+)
+def test_a_name_misspelt_is_no_variable(text, said):
+    with pytest.raises(NonlinearityError, match=said):
+        Nonlinearity(text)

@@ -50,6 +50,10 @@ def weights(
 
     if head is not None and all_heads:
         raise InputError("got both --head and --all-heads; pass one of them")
+    if not file.exists():
+        raise InputError(f"got the file {str(file)!r}, which does not exist")
+    if layer is None:
+        raise InputError("got no layer; pass --layer N, counted from 0")
     kind = picture_format(output) if output is not None else "png"
     report = weights_report(
         file,
