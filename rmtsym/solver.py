@@ -499,13 +499,13 @@ def solve(
     ]
     try:
         shape = np.broadcast_shapes(*(v.shape for v in used))
-    except ValueError as error:
+    except ValueError as mismatch:
         shapes = ", ".join(
             f"{s} {v.shape}" for s, v in zip(compiled.parameters, used, strict=True) if v.shape
         )
         raise InputError(
             f"got arrays that do not broadcast together: {shapes}; give them one shape"
-        ) from error
+        ) from mismatch
     points = int(np.prod(shape))
     flat = [np.broadcast_to(v, shape).reshape(points) for v in used]
     chunk = max(1, CHUNK // compiled.atoms)
