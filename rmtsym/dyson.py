@@ -446,6 +446,13 @@ def fixed_point(
     for key in relative:
         if not is_size(key):
             raise InputError(f"got {key!r} among the sizes; sizes come from dimensions(...)")
+    moving = {symbol for value in relative.values() for symbol in value.free_symbols}
+    for _, _, variable in linearization.derivatives:
+        if variable in moving:
+            raise UnsupportedError(
+                f"got D in {variable}, a relative size; sizes are whole numbers in an expression: "
+                "use sensitivities(system, values) for the derivative of a limit in it"
+            )
     components: list[Component] = []
     known: dict[Any, int] = {}
     limits: list[Output] = []

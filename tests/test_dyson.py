@@ -318,3 +318,16 @@ def test_shapes_are_checked_where_they_are_written():
     with pytest.raises(InputError, match="must be square"):
         X.inverse()
     assert isinstance(X, Matrix) and list(walk(X)) == [X]
+
+
+def test_a_derivative_in_a_relative_size_is_refused():
+    import sympy as sp
+
+    from rmtsym import D, Gaussian, Identity, Trace, UnsupportedError, derive, dimensions
+
+    n, p = dimensions("n p")
+    c = sp.Symbol("c", positive=True)
+    Z = Gaussian("Z", p, n)
+    expression = D(Trace((Z.T * Z / n + Identity(n)).inverse()) / n, c)
+    with pytest.raises(UnsupportedError, match="relative size"):
+        derive(expression, {n: 1, p: c})
