@@ -352,7 +352,7 @@ def exact_number(value: Any) -> Expr:
         if not value.is_finite():
             raise InputError(f"expected a finite real number, got {value}")
         return _decimal_signed(str(value))
-    if type(value).__name__ == "mpf":
+    if hasattr(value, "_mpf_"):
         return exact_number(sympy.Float(value, dps=17)) if not _finite(value) else _mpf(value)
     if isinstance(value, Real) or hasattr(value, "dtype"):
         try:
