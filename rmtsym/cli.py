@@ -34,6 +34,9 @@ def _outcome(error: BaseException) -> tuple[int, str]:
         where = context.command_path if context is not None else "rmtsym"
         message = " ".join(error.format_message().split())
         return 2, f"{message} (see: {where} --help)"
+    if isinstance(error, (RecursionError, ArithmeticError, ValueError)):
+        what = _one_line(error) or "no further word"
+        return 2, f"this input is beyond what can be computed ({type(error).__name__}: {what})"
     raise error
 
 

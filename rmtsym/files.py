@@ -23,7 +23,11 @@ def write_whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
     ...     (Path(folder) / "a.txt").read_text()
     'whole'
     """
-    target = Path(path)
+    target = Path(path).resolve()  # a link stays, what it points to is replaced
+    if target.exists() and not target.is_file():
+        raise InputError(
+            f"cannot write {str(path)!r}: it is a folder or a device, not a regular file"
+        )
     encoding = None if "b" in mode else "utf-8"
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

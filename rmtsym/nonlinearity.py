@@ -30,6 +30,7 @@ from rmtsym.parsing import exact_number, parse
 
 t = Symbol("t", real=True)
 FLOAT_DIGITS = 17
+FASTEST = 60
 CERTIFIED_DIGITS = 15
 MAX_ORDER_FOR_SHARE = 512
 
@@ -248,7 +249,7 @@ class Nonlinearity:
                 return _callable_moment(lambda x: np.asarray(self(x)) ** 2, 0)
             return _float_energy(self._valued())
         with mpmath.workdps(_digits(digits)):
-            return Digits.of(quadrature.energy(self._valued(), t, digits), digits)
+            return Digits.of(_energy(self._valued(), digits), digits)
 
     def product_moment(self, other: Any, digits: int | None = None, certified: bool = False) -> Any:
         """E f(xi) g(xi), for two functions of the same variable."""
@@ -478,7 +479,7 @@ def _moment(f: Expr, k: int, digits: int, together: int = quadrature.ORDERS_AT_O
     if even_odd is not None and (-1) ** k != even_odd:
         quadrature.check_square_integrable(f, t)
         return mpmath.mpf(0)
-    if k > hermite.LOW_ORDERS and together <= k:
+    if (k > hermite.LOW_ORDERS and together <= k) or _oscillates(f):
         closed = _exact_moment(f, k)
         if closed is not None:
             quadrature.check_square_integrable(f, t)
@@ -493,7 +494,23 @@ def _float_moment(f: Expr, k: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _float_energy(f: Expr) -> float:
-    return float(quadrature.energy(f, t, FLOAT_DIGITS))
+    return float(_energy(f, FLOAT_DIGITS))
+
+
+def _energy(f: Expr, digits: int) -> mpmath.mpf:
+    closed = hermite.exact_energy(f, t) if _oscillates(f) else None
+    if closed is not None:
+        quadrature.check_square_integrable(f, t)
+        return quadrature.closed_value(closed, digits)
+    return quadrature.energy(f, t, digits)
+
+
+@lru_cache(maxsize=1024)
+def _oscillates(f: Expr) -> bool:
+    """Sines and cosines faster than the nodes of the numeric rule can see."""
+    waves = f.atoms(sympy.sin, sympy.cos)
+    slopes = [sympy.diff(wave.args[0], t) for wave in waves]
+    return any(slope.is_number and abs(slope) > FASTEST for slope in slopes)
 
 
 @lru_cache(maxsize=256)

@@ -222,3 +222,11 @@ def test_certified_ball_holds_the_value():
 def test_arrays_that_do_not_broadcast_are_named():
     with pytest.raises(InputError, match="broadcast"):
         attention_error("tanh(t)", ratio=[0.5, 1.0], gamma=[1.0, 2.0, 3.0])
+
+
+def test_regression_at_extreme_penalties():
+    assert regression_error(ratio=1e-3, gamma=1e-300, snr=1) == pytest.approx(0.4995, rel=1e-12)
+    assert regression_error(ratio=1e3, gamma=1e300, snr=1) == pytest.approx(1, rel=1e-12)
+    double = regression_error(ratio=1, gamma=1e-12, snr=1)
+    exact = regression_error(ratio=1, gamma="1e-12", snr=1, digits=20)
+    assert double == pytest.approx(float(exact), rel=1e-14)

@@ -78,6 +78,8 @@ def test_error_with_digits_prints_decimal_strings(capsys):
         ["hermite", "(lambda: 1)()"],
         ["hermite", "t.is_real"],
         ["hermite", "foo(t)"],
+        ["hermite", "gleu"],
+        ["error", "t**1000", "--ratio", "1", "--gamma", "1"],
         ["hermite", "t", "--order", "-1"],
         ["hermite", "t", "--order", "many"],
         ["hermite", "t", "--digits", "0"],

@@ -222,3 +222,14 @@ def test_high_orders_keep_their_relative_accuracy() -> None:
 def test_a_name_misspelt_is_no_variable(text, said):
     with pytest.raises(NonlinearityError, match=said):
         Nonlinearity(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "a0", "a1", "nu"),
+    [("sin(3000*t)", 0, 0, 0.5), ("cos(200*t) + t", 0, 1, 1.5), ("cos(100000*t)", 0, 0, 0.5)],
+)
+def test_fast_oscillations_are_not_aliased(text, a0, a1, nu):
+    f = Nonlinearity(text)
+    assert f.coefficient(0) == pytest.approx(a0, abs=1e-300)
+    assert f.coefficient(1) == pytest.approx(a1, abs=1e-300)
+    assert f.nu() == pytest.approx(nu, rel=1e-15)

@@ -15,6 +15,7 @@ Source: Z. Liao et al., arXiv 2506.18656, Section 4; V. Marchenko and L. Pastur 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mpmath
@@ -54,25 +55,23 @@ REGRESSION = Model(
 
 
 def marchenko_pastur_root(ratio: Any, gamma: Any, sqrt: Any) -> tuple[Any, Any]:
-    """``m > 0`` with ``gamma m^2 + b m - 1 = 0``, b = gamma - 1 + ratio, and ``2 gamma m + b``.
+    """``m > 0`` with ``gamma m^2 + b m - 1 = 0``, b = ratio - 1 + gamma, and ``2 gamma m + b``.
 
-    Written so that no digits cancel on either side of ratio = 1.
+    Written so that no digits cancel on either side of ratio = 1, and nothing overflows.
     """
-    b = gamma - 1 + ratio
-    root = sqrt(b * b + 4 * gamma)
-    m = (
-        np.where(b > 0, 2 / (b + root + (b <= 0)), (root - b) / (2 * gamma))
-        if isinstance(b, np.ndarray)
-        else (2 / (b + root) if b > 0 else (root - b) / (2 * gamma))
-    )
+    b = (ratio - 1) + gamma
+    scale = 2 * sqrt(gamma) + abs(b)
+    root = scale * sqrt((b / scale) ** 2 + 4 * (sqrt(gamma) / scale) ** 2)
+    m = 2 / (b + root) if b > 0 else (root - b) / (2 * gamma)
     return m, root
 
 
 def _error(ratio: Any, gamma: Any, snr: Any, sqrt: Any) -> Any:
+    """``gamma^2 m (1 + m) (1 + snr r^2) / (root (1 + snr r)^2)``, r = m / (1 + m)."""
     m, root = marchenko_pastur_root(ratio, gamma, sqrt)
-    height = 1 / m + snr / (1 + m)
-    slope = (1 / m**2 + snr / (1 + m) ** 2) * m * (1 + m) / root
-    return gamma**2 * slope / height**2
+    r = m / (1 + m)
+    shape = (1 + snr * r * r) / (1 + snr * r) / (1 + snr * r)
+    return (gamma * m) * (gamma * (1 + m) / root) * shape
 
 
 def regression_error(*, ratio: Any, gamma: Any, snr: Any = 0, digits: int | None = None) -> Any:
@@ -96,7 +95,7 @@ def regression_error(*, ratio: Any, gamma: Any, snr: Any = 0, digits: int | None
             for v in (ratio, gamma, snr)
         ]
         aspect, penalty, signal = np.broadcast_arrays(*arguments)
-        value = _error(aspect, penalty, signal, np.sqrt)
+        value = np.vectorize(lambda x, y, z: _error(x, y, z, math.sqrt))(aspect, penalty, signal)
         return float(value) if np.ndim(value) == 0 else value
     if not all(isinstance(v, sp.Basic) for v in (ratio, gamma, snr)):
         raise InputError(f"got arrays with digits={digits}; ask for digits point by point")
