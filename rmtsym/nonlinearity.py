@@ -498,11 +498,13 @@ def _float_energy(f: Expr) -> float:
 
 
 def _energy(f: Expr, digits: int) -> mpmath.mpf:
-    closed = hermite.exact_energy(f, t) if _oscillates(f) else None
-    if closed is not None:
-        quadrature.check_square_integrable(f, t)
-        return quadrature.closed_value(closed, digits)
-    return quadrature.energy(f, t, digits)
+    found = None if _oscillates(f) else quadrature.energy(f, t, digits)
+    if found is None or (found == 0 and f != 0):  # aliased, or too far out to be seen
+        closed = hermite.exact_energy(f, t)
+        if closed is not None:
+            quadrature.check_square_integrable(f, t)
+            return quadrature.closed_value(closed, digits)
+    return quadrature.energy(f, t, digits) if found is None else found
 
 
 @lru_cache(maxsize=1024)

@@ -233,3 +233,9 @@ def test_fast_oscillations_are_not_aliased(text, a0, a1, nu):
     assert f.coefficient(0) == pytest.approx(a0, abs=1e-300)
     assert f.coefficient(1) == pytest.approx(a1, abs=1e-300)
     assert f.nu() == pytest.approx(nu, rel=1e-15)
+
+
+def test_a_step_far_out_has_its_energy():
+    f = Nonlinearity("Heaviside(t - 30)")
+    assert f.nu() == pytest.approx(f.coefficient(0), rel=1e-12)
+    assert f.nu() > 0
