@@ -60,7 +60,7 @@ from rmtsym.matrices import (
 )
 from rmtsym.rewriting import differentiate, is_symmetric, rebuild
 from rmtsym.sampling import Array, mirror
-from rmtsym.unlocked import syrk, sytrd
+from rmtsym.unlocked import gemm, syrk, sytrd
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 NARROW = 8
@@ -510,7 +510,14 @@ def _product(left: Array, right: Array) -> Array:
         return flat.reshape(-1, count, columns).transpose(1, 0, 2)
     if left.ndim == 3 and right.ndim == 2 and min(right.shape) > 1:
         return np.swapaxes(_product(right.T, np.swapaxes(left, 1, 2)), 1, 2)
+    large = left.ndim == right.ndim == 2 and left.size * right.shape[1] > 1 << 16
+    if large and left.dtype == right.dtype and left.dtype.char in "fd":
+        return gemm(_ordered(left), _ordered(right))
     return np.asarray(left @ right)
+
+
+def _ordered(array: Array) -> Array:
+    return array if array.flags.f_contiguous else np.ascontiguousarray(array)
 
 
 def _gram(operand: Array) -> Array:

@@ -1,7 +1,8 @@
-"""``syrk`` and ``sytrd`` called with the interpreter lock released.
+"""``gemm``, ``syrk`` and ``sytrd`` of SciPy's library, called with the interpreter lock released.
 
-SciPy's wrappers of these two hold the lock for the whole call, so threads would take turns. The
-same routines of the same library are reached through ``scipy.linalg.cython_blas``.
+SciPy's wrappers of the last two hold the lock for the whole call, so threads would take turns;
+NumPy's product runs in a second thread pool, whose idle threads spin beside SciPy's. All three are
+reached through ``scipy.linalg.cython_blas``, so one pool serves a whole evaluation.
 
 >>> import numpy as np
 >>> a = np.asfortranarray(np.arange(6.0).reshape(2, 3))
@@ -43,6 +44,35 @@ def _letter(array: Array) -> tuple[str, Any]:
 def _check(array: Array) -> None:
     if array.dtype not in (np.float64, np.float32) or not array.flags.f_contiguous:
         raise TypeError(f"got {array.dtype}; expected a Fortran-ordered float array")
+
+
+def gemm(left: Array, right: Array) -> Array:
+    """``left @ right`` in C order; each operand is C- or Fortran-ordered.
+
+    >>> import numpy as np
+    >>> a = np.arange(6.0).reshape(2, 3)
+    >>> bool(np.allclose(gemm(a, a.T), a @ a.T))
+    True
+    """
+    for operand in (left, right):
+        _check(operand if operand.flags.f_contiguous else operand.T)
+    result = np.empty((left.shape[0], right.shape[1]), left.dtype)
+    letter, kind = _letter(left)
+    # Fortran sees the transposes: result' = right' left'
+    m, n, k = _INT(right.shape[1]), _INT(left.shape[0]), _INT(right.shape[0])
+    ref = ctypes.byref
+    (trans_a, lda), (trans_b, ldb) = (
+        (ctypes.c_char(b"N"), _INT(max(1, x.shape[1])))
+        if x.flags.c_contiguous
+        else (ctypes.c_char(b"T"), _INT(max(1, x.shape[0])))
+        for x in (right, left)
+    )
+    one, zero, ldc = kind(1), kind(0), _INT(max(1, right.shape[1]))
+    _routine(letter + "gemm", 13)(
+        ref(trans_a), ref(trans_b), ref(m), ref(n), ref(k), ref(one), right.ctypes.data, ref(lda),
+        left.ctypes.data, ref(ldb), ref(zero), result.ctypes.data, ref(ldc),
+    )  # fmt: skip
+    return result
 
 
 def syrk(array: Array, transposed: bool) -> Array:
