@@ -259,6 +259,8 @@ def _tree(e: Expr, symbol: Symbol | None) -> BallFunction:
             return reduce(lambda u, v: getattr(u, name)(v), values)
 
         return extreme
+    if e.func is sympy.log and (split := _one_exponential(e.args[0], symbol)):
+        return _log_of(*split)
     if e.func in _FUNCTIONS and len(parts) == 1:
         function, (argument,) = _FUNCTIONS[e.func], parts
         return lambda x, analytic: function(_as_ball(argument(x, analytic)), analytic)
@@ -328,15 +330,64 @@ def integer_power(x: Ball, n: int) -> Ball:
     return arb(1) if result is None else result
 
 
+_RECIPROCALS = {
+    sympy.cosh: sympy.sech, sympy.sinh: sympy.csch, sympy.cos: sympy.sec, sympy.sin: sympy.csc,
+}  # fmt: skip
+
+
+def _one_exponential(e: Expr, symbol: Symbol | None) -> tuple[BallFunction, ...] | None:
+    """(c, d, g) where e = c + d exp(g) with constants c and d, else None."""
+    if symbol is None or not e.is_Add:
+        return None
+    c, rest = e.as_independent(symbol, as_Add=True)
+    d, power = rest.as_independent(symbol, as_Add=False)
+    if c == 0 or not isinstance(power, sympy.exp):
+        return None
+    return _tree(c, symbol), _tree(d, symbol), _tree(power.args[0], symbol)
+
+
+def _reciprocal(c: BallFunction, d: BallFunction, g: BallFunction) -> BallFunction:
+    """1/(c + d exp(g)): where exp(g) is large and winds round zero, by exp(-g)."""
+
+    def function(x: Ball, analytic: bool) -> Ball:
+        v = _as_ball(g(x, analytic))
+        if (v.real if isinstance(v, acb) else v).mid() > 0:
+            u = (-v).exp()
+            return u / (c(x, analytic) * u + d(x, analytic))
+        return 1 / (c(x, analytic) + d(x, analytic) * v.exp())
+
+    return function
+
+
+def _log_of(c: BallFunction, d: BallFunction, g: BallFunction) -> BallFunction:
+    """log(c + d exp(g)), likewise."""
+
+    def function(x: Ball, analytic: bool) -> Ball:
+        v = _as_ball(g(x, analytic))
+        if (v.real if isinstance(v, acb) else v).mid() > 0:
+            return v + _log(_as_ball(c(x, analytic) * (-v).exp() + d(x, analytic)), analytic)
+        return _log(_as_ball(c(x, analytic) + d(x, analytic) * v.exp()), analytic)
+
+    return function
+
+
+def _power_of(below: BallFunction, n: int) -> BallFunction:
+    return lambda x, analytic: integer_power(_as_ball(below(x, analytic)), n)
+
+
 def _power(e: Expr, symbol: Symbol | None) -> BallFunction:
     base, exponent = e.args
+    if base.func in _RECIPROCALS and exponent.is_Integer and exponent < 0:
+        # finite where the function itself winds round zero
+        return _power_of(_tree(_RECIPROCALS[base.func](base.args[0]), symbol), -int(exponent))
     if base is sympy.E:
         inner = _tree(exponent, symbol)
         return lambda x, analytic: _as_ball(inner(x, analytic)).exp()
     below = _tree(base, symbol)
+    if exponent.is_Integer and exponent < 0 and (parts := _one_exponential(base, symbol)):
+        return _power_of(_reciprocal(*parts), -int(exponent))
     if exponent.is_Integer:
-        n = int(exponent)
-        return lambda x, analytic: integer_power(_as_ball(below(x, analytic)), n)
+        return _power_of(below, int(exponent))
     if exponent == sympy.S.Half:
         return lambda x, analytic: _sqrt(_as_ball(below(x, analytic)), analytic)
     if exponent == -sympy.S.Half:

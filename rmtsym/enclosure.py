@@ -361,6 +361,11 @@ class _Enclosure:
         for end in (low, high):  # the ends are balls: so much may be missing
             if not end.is_exact():
                 value += arb(0, (2 * end.rad() * abs(g(acb(end), False))).abs_upper())
+        if not value.is_finite():
+            raise PrecisionError(
+                f"no proof for {sympy.sstr(self.f)} between {low.str(6, radius=False)} and "
+                f"{high.str(6, radius=False)}; ask for digits instead of a certified ball"
+            )
         return value
 
     def corner(self, pane: Pane, end: Expr, side: int, middle: arb) -> arb:

@@ -11,8 +11,9 @@ float, any number of digits, proven enclosure.  nu is not centred; ``centred()``
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import mpmath
@@ -30,7 +31,6 @@ from rmtsym.parsing import exact_number, parse
 
 t = Symbol("t", real=True)
 FLOAT_DIGITS = 17
-FASTEST = 60
 CERTIFIED_DIGITS = 15
 MAX_ORDER_FOR_SHARE = 512
 
@@ -102,6 +102,8 @@ class Nonlinearity:
             return CATALOGUE[f.strip().lower()]
         elif isinstance(f, str):
             expression = _canonical(_formula(f))
+        elif isinstance(f, sympy.Lambda | sympy.FunctionClass):
+            expression = _canonical(_of_one_variable(f))
         elif isinstance(f, sympy.Basic):
             expression = _canonical(f)
         elif callable(f) and not isinstance(f, type):
@@ -209,7 +211,8 @@ class Nonlinearity:
             names = ", ".join(str(p) for p in self.parameters)
             raise NonlinearityError(
                 f"f = {sympy.sstr(self._expression)} has the free symbol(s) {names} beside t; "
-                f"give values with .subs({{'{self.parameters[0]}': value}})"
+                "write numbers in their place, or give them with "
+                f".subs({{'{self.parameters[0]}': value}})"
             )
         return self._expression
 
@@ -238,7 +241,11 @@ class Nonlinearity:
         with mpmath.workdps(digits or FLOAT_DIGITS):
             wanted = _digits(digits or FLOAT_DIGITS)
             values = [_moment(self._valued(), k, wanted, count) for k in range(count)]
-        return tuple(values) if digits else tuple(map(float, values))
+        return (
+            tuple(values)
+            if digits
+            else tuple(_as_float(value, f"a_{k}") for k, value in enumerate(values))
+        )
 
     def nu(self, digits: int | None = None, certified: bool = False) -> Any:
         """E f(xi)^2, not centred: float; mpf with ``digits`` correct digits; or a proven ball."""
@@ -409,22 +416,34 @@ def _digits(digits: int) -> int:
     return int(digits)
 
 
+def _applied(entry: Nonlinearity, argument: Expr) -> Expr:
+    return entry._valued().subs(t, argument)
+
+
 def _formula(text: str) -> Expr:
-    """A formula in t (or in one other letter); a lone word is a name misspelt, never a variable."""
-    f = parse(text)
+    """A formula in t (or in one other letter) and the catalogue's functions; a lone word is a
+    name misspelt, never a variable."""
+    f = parse(text, {name: partial(_applied, entry) for name, entry in CATALOGUE.items()})
     names = sorted(str(symbol.name) for symbol in f.free_symbols)
     for name in names:
         if name.lower() in CATALOGUE:
             formula = CATALOGUE[name.lower()].expression
             raise NonlinearityError(
-                f"got {text!r}: {name} is a name of the catalogue and stands alone; "
-                f"inside a formula write {sympy.sstr(formula)}"
+                f"got {text!r}: {name} is a function of the catalogue; inside a formula write "
+                f"{name}(t) or {sympy.sstr(formula)}"
             )
     if len(names) == 1 and len(names[0]) > 1:
         near = difflib.get_close_matches(names[0].lower(), CATALOGUE, n=1)
         hint = f"did you mean {near[0]}?" if near else "write a formula in t, such as tanh(t)"
         raise NonlinearityError(f"got {text!r}: unknown name {names[0]}; {hint}")
     return f
+
+
+def _of_one_variable(f: Any) -> Expr:
+    try:
+        return f(t)
+    except TypeError as error:
+        raise NonlinearityError(f"{f} is not a function of one variable: {error}") from None
 
 
 def _canonical(f: sympy.Basic) -> Expr:
@@ -475,44 +494,69 @@ def _exact_moment(f: Expr, k: int) -> Expr | None:
 
 
 def _moment(f: Expr, k: int, digits: int, together: int = quadrature.ORDERS_AT_ONCE) -> mpmath.mpf:
+    quadrature.check_square_integrable(f, t)
+    factor, g = _factored(f)
+    if factor != 1:
+        return quadrature.closed_value(factor, digits + 2) * _moment(g, k, digits + 2, together)
     even_odd = hermite.parity(f, t)
     if even_odd is not None and (-1) ** k != even_odd:
-        quadrature.check_square_integrable(f, t)
         return mpmath.mpf(0)
-    if (k > hermite.LOW_ORDERS and together <= k) or _oscillates(f):
-        closed = _exact_moment(f, k)
+    exact = partial(_exact_moment, f, k)
+    if k > hermite.LOW_ORDERS and together <= k:
+        closed = exact()
         if closed is not None:
-            quadrature.check_square_integrable(f, t)
             return quadrature.closed_value(closed, digits)
-    return quadrature.moment(f, t, k, digits, lambda: _exact_moment(f, k), together)
+    try:
+        return quadrature.moment(f, t, k, digits, exact, together)
+    except ConvergenceError:
+        closed = exact()
+        if closed is None:
+            raise
+        return quadrature.closed_value(closed, digits)
 
 
 @lru_cache(maxsize=4096)
 def _float_moment(f: Expr, k: int) -> float:
-    return float(_moment(f, k, FLOAT_DIGITS))
+    return _as_float(_moment(f, k, FLOAT_DIGITS), f"a_{k}")
 
 
 @lru_cache(maxsize=1024)
 def _float_energy(f: Expr) -> float:
-    return float(_energy(f, FLOAT_DIGITS))
+    energy = _energy(f, FLOAT_DIGITS)
+    if 0 < energy < sys.float_info.min:
+        raise NonlinearityError(
+            f"nu = {mpmath.nstr(energy, 5)} is below double precision; scale f, or ask for digits"
+        )
+    return _as_float(energy, "nu")
+
+
+def _as_float(value: mpmath.mpf, quantity: str) -> float:
+    if abs(value) > sys.float_info.max:
+        raise NonlinearityError(
+            f"{quantity} = {mpmath.nstr(value, 5)} exceeds double precision; scale f, or ask for "
+            "digits"
+        )
+    return float(value)
+
+
+def _factored(f: Expr) -> tuple[Expr, Expr]:
+    """A constant factor and the rest, so that accuracy is relative to the factor."""
+    return f.as_independent(t, as_Add=False) if f.is_Mul and f.has(t) else (sympy.Integer(1), f)
 
 
 def _energy(f: Expr, digits: int) -> mpmath.mpf:
-    found = None if _oscillates(f) else quadrature.energy(f, t, digits)
-    if found is None or (found == 0 and f != 0):  # aliased, or too far out to be seen
-        closed = hermite.exact_energy(f, t)
-        if closed is not None:
-            quadrature.check_square_integrable(f, t)
-            return quadrature.closed_value(closed, digits)
-    return quadrature.energy(f, t, digits) if found is None else found
-
-
-@lru_cache(maxsize=1024)
-def _oscillates(f: Expr) -> bool:
-    """Sines and cosines faster than the nodes of the numeric rule can see."""
-    waves = f.atoms(sympy.sin, sympy.cos)
-    slopes = [sympy.diff(wave.args[0], t) for wave in waves]
-    return any(slope.is_number and abs(slope) > FASTEST for slope in slopes)
+    quadrature.check_square_integrable(f, t)
+    factor, g = _factored(f)
+    if factor != 1:
+        return quadrature.closed_value(factor, digits + 2) ** 2 * _energy(g, digits + 2)
+    exact = partial(hermite.exact_energy, f, t)
+    try:
+        return quadrature.energy(f, t, digits, exact)
+    except ConvergenceError:
+        closed = exact()
+        if closed is None:
+            raise
+        return quadrature.closed_value(closed, digits)
 
 
 @lru_cache(maxsize=256)
@@ -541,7 +585,16 @@ def _callable_moment(function: Callable[[Any], Any], k: int) -> float:
 
     def integrate(a: Any, b: Any) -> Any:
         x = (a + b)[:, None] / 2 + (b - a)[:, None] / 2 * nodes
-        values = np.asarray(function(x), dtype=np.float64)
+        try:
+            given = np.asarray(function(x))
+            if np.iscomplexobj(given):
+                raise TypeError("its values are complex")
+            values = given.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise NonlinearityError(
+                f"f does not take a NumPy array to a real one ({error}); use NumPy's functions, "
+                "numpy.vectorize, or a formula"
+            ) from error
         if values.shape != x.shape:
             raise NonlinearityError("the function must keep the shape of its array")
         older, old = np.zeros_like(x), np.exp(-x * x / 4)  # half of the weight against overflow

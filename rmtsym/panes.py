@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -421,9 +422,7 @@ class _Splitter:
             values = self.tighten(g, low, high, values)
             first, last = values.lower().floor(), values.upper().ceil()
             bottom, top = int(first.mid().unique_fmpz()), int(last.mid().unique_fmpz())
-        points: set[Expr] = set()
-        for n in range(bottom, top + 1):
-            points.update(self.roots(g - n, low, high))
+        points = self.meets(g, range(bottom, top + 1), low, high)
         ends = [low, *self.inside(points, low, high), high]
         function = compile_ball(g, self.symbol)
         cells = []
@@ -461,8 +460,12 @@ class _Splitter:
         return self.larger(a, -self.reach), self.smaller(b, self.reach)
 
     def inside(self, points: Iterable[Expr], a: Expr, b: Expr) -> list[Expr]:
+        distinct = list(set(points))
+        if all(x.is_Rational for x in distinct):
+            within = sorted((Fraction(x.p, x.q), x) for x in distinct)
+            return [x for _, x in within if order(a, x) < 0 < order(b, x)]
         kept: list[Expr] = []
-        for point in sorted(set(points), key=_OrderKey):
+        for point in sorted(distinct, key=_OrderKey):
             if order(a, point) < 0 < order(b, point) and (not kept or order(kept[-1], point)):
                 kept.append(point)
         return kept
@@ -499,12 +502,19 @@ class _Splitter:
             values = _polynomial_roots(outer, u)
             if values is None:
                 return None
-            found: set[Expr] = set()
-            for value in values:
-                for target in self.preimages(function.func, h, value, a, b):
-                    found |= self.roots(h - target, a, b)
-            return found
+            targets = [
+                target for value in values
+                for target in self.preimages(function.func, h, value, a, b)
+            ]  # fmt: skip
+            return self.meets(h, targets, a, b)
         return None
+
+    def meets(self, g: Expr, targets: Iterable[Expr], a: Expr, b: Expr) -> set[Expr]:
+        """Where ``g`` takes one of the targets."""
+        line = sympy.Poly(g, self.symbol).all_coeffs() if g.is_polynomial(self.symbol) else []
+        if len(line) == 2:
+            return {(target - line[1]) / line[0] for target in targets}
+        return {root for target in targets for root in self.roots(g - target, a, b)}
 
     def preimages(self, f: Any, h: Expr, value: Expr, a: Expr, b: Expr) -> list[Expr]:
         lowest, highest, inverse = _INVERSES[f]
@@ -587,9 +597,7 @@ def _polynomial_roots(g: Expr, symbol: Symbol) -> set[Expr] | None:
     p = sympy.Poly(g, symbol)
     coefficients = p.all_coeffs()
     if p.degree() == 1:
-        return {sympy.nsimplify(-coefficients[1] / coefficients[0])
-                if all(c.is_Rational for c in coefficients)
-                else -coefficients[1] / coefficients[0]}  # fmt: skip
+        return {-coefficients[1] / coefficients[0]}
     if all(c.is_Rational for c in coefficients):
         return set(sympy.real_roots(p))
     if p.degree() == 2:

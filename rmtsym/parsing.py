@@ -7,8 +7,9 @@ whitelist of functions.  Every other name is a real symbol, so ``gamma*t``, ``la
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational, Real
@@ -128,8 +129,9 @@ class _Token(NamedTuple):
 class _Parser:
     """Pratt parser over the tokens of one text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, named: Mapping[str, Callable[[Expr], Expr]]) -> None:
         self.text = text
+        self.named = {name: (function, 1, 1) for name, function in named.items()}
         self.tokens = self._tokenize(text)
         self.index = 0
         self.depth = 0
@@ -242,13 +244,16 @@ class _Parser:
 
     def call(self, token: _Token) -> Any:
         name = token.text
-        if name not in FUNCTIONS:
+        known = {**self.named, **FUNCTIONS}
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
             raise self.fail(
-                f"unknown function {name}; known are {', '.join(sorted(FUNCTIONS))} "
+                f"unknown function {name}; {hint}known are {', '.join(sorted(known))} "
                 "(a product is written with *)",
                 token.position,
             )
-        function, least, most = FUNCTIONS[name]
+        function, least, most = known[name]
         self.take("(")
         arguments = [self.expression()]
         while self.token.text == ",":
@@ -275,8 +280,10 @@ def _decimal(text: str) -> Expr:
     return sympy.Rational(value.numerator, value.denominator)
 
 
-def parse(text: str) -> Expr:
+def parse(text: str, named: Mapping[str, Callable[[Expr], Expr]] | None = None) -> Expr:
     r"""The SymPy expression written in ``text``; nothing is executed.
+
+    named : further functions of one argument, by name.
 
     Names that are not functions are real symbols; ``pi`` is the number.  Raises
     NonlinearityError, naming the character, for anything that is not a formula.
@@ -294,7 +301,7 @@ def parse(text: str) -> Expr:
         raise NonlinearityError("the formula is empty; write for example tanh(t)")
     if len(text) > MAX_LENGTH:
         raise NonlinearityError(f"the formula is longer than {MAX_LENGTH} characters")
-    parser = _Parser(text)
+    parser = _Parser(text, named or {})
     try:
         result = parser.expression()
     except (TypeError, ValueError, ZeroDivisionError, OverflowError, RecursionError) as error:

@@ -1,19 +1,21 @@
 r"""Gaussian moments E[f(xi) he_k(xi)] and E f(xi)^2 to any number of digits.
 
-f is cut into analytic panes; an analytic pane on the whole line is integrated by the trapezoidal
-rule, any other by the tanh-sinh rule (H. Takahasi and M. Mori, 1974): both converge
-exponentially, the second through integrable singularities at the ends.  The integrand is
-evaluated in balls, so rounding is accounted for; the truncation error is the difference of two
-levels, and the enclosures of ``rmtsym.enclosure`` prove what is only estimated here.  All orders
-k share the nodes.
+f is cut into analytic panes.  One on the whole line is integrated by the trapezoidal rule, any
+other by Gauss-Legendre rules on pieces, near a singular end in the variable v = -log of the
+distance.  How many nodes a rule needs is not tried but read off a bound of the integrand around
+the piece in the complex plane; a piece that would need too many is halved (K. Petras, 2002), so
+that nothing narrow is stepped over.  All orders k share the nodes, and rounding is accounted for
+in balls.  Beyond the last node f is judged by samples of its growth; the enclosures of
+``rmtsym.enclosure`` prove that too.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 import mpmath
 import sympy
@@ -25,6 +27,7 @@ from rmtsym.balls import (
     BallFunction,
     compile_ball,
     constant_ball,
+    good_bits,
     log2_abs,
     log2_lower,
     precision,
@@ -32,13 +35,15 @@ from rmtsym.balls import (
     to_mpf,
 )
 from rmtsym.errors import ConvergenceError, NonlinearityError
-from rmtsym.panes import Pane, Panes, split
+from rmtsym.panes import Pane, split
 
 LOG2_E = math.log2(math.e)
 ORDERS_AT_ONCE = 16
 ZERO_MARGIN = 100
 MAX_POWER = 0.499
-MAX_HALVINGS = 16
+MAX_BOXES = 48
+MAX_NODES = 100_000
+PIECES_BITS = 12
 
 
 def hermite_growth(t: float, k: int) -> float:
@@ -62,7 +67,7 @@ def check_square_integrable(f: Expr, symbol: Symbol) -> float:
     """
     panes, function = split(f, symbol), compile_ball(f, symbol)
     strongest = 0.0
-    for point in panes.singular:
+    for point in sorted(panes.singular, key=lambda s: abs(s.evalf(8))):  # nearest first
         for side in (-1, 1):
             with precision(4000):
                 s = constant_ball(point)
@@ -127,175 +132,292 @@ def _is_small(function: BallFunction, t: float, bits: int, order: int) -> bool:
     )
 
 
-@lru_cache(maxsize=64)
-def _tanh_sinh(bits: int, depth: int, level: int) -> tuple[tuple[arb, arb], ...]:
-    """New nodes of the level: (distance from the end / length, weight / length), one side.
-
-    ``depth``: nodes come as near as 2^-depth to the end.
-    """
-    nodes = []
-    with precision(bits):
-        step = arb(1) / 2 ** (level + 1)
-        j = 0 if level == 0 else 1
-        while True:
-            u = j * step
-            e = (arb.pi() * u.sinh()).exp()
-            ratio = 1 / (1 + e)
-            if log2_abs(ratio) < -depth:
-                break
-            nodes.append((ratio, step * arb.pi() * u.cosh() * e * ratio * ratio))
-            j += 1 if level == 0 else 2
-    return tuple(nodes)
-
-
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _legendre(bits: int, n: int) -> tuple[tuple[arb, arb], ...]:
+    """The positive nodes of the Gauss-Legendre rule on [-1, 1] and their weights; n is even."""
     with precision(bits):
         return tuple(arb.legendre_p_root(n, k, weight=True) for k in range(n // 2))
 
 
-def _gauss(low: arb, high: arb, bits: int, level: int) -> Iterator[tuple[arb, arb]]:
-    middle, half = (low + high) / 2, (high - low) / 2
-    for x, weight in _legendre(64 * math.ceil(bits / 64), 8 * 2**level):
-        yield middle + half * x, half * weight
-        yield middle - half * x, half * weight
+@dataclass(frozen=True)
+class Chart:
+    """t = v, or near a singular end t = end + side e^{-v}; dt is taken positive."""
+
+    end: arb | None = None
+    side: int = 1
+
+    def __call__(self, v: Any) -> tuple[Any, Any]:
+        """(t, |dt/dv|)."""
+        if self.end is None:
+            return v, arb(1)
+        step = (-v).exp()
+        return self.end + self.side * step, step
+
+
+class _Envelope:
+    """Upper bounds of f he_k phi (k in orders) and f^2 phi on complex boxes, in bits."""
+
+    def __init__(self, orders: tuple[int, ...]) -> None:
+        self.top = max(orders)
+        self.scales = (0.0, 0.0)
+
+    def weights(self, low: float, high: float, y: float) -> tuple[float, float]:
+        """log2 of bounds of |he_k phi| and |phi| over low <= |Re t| <= high, |Im t| <= y.
+
+        |he_k(t)| <= 1.09 exp(x^2/4 + sqrt(k) |y|), and <= (|t| + sqrt(k))^k/sqrt(k!).
+        """
+        k, density = self.top, (y * y - low * low) / 2 * LOG2_E - 1.3
+        cramer = 0.13 + (y * y / 2 - low * low / 4 + math.sqrt(k) * y) * LOG2_E - 1.3
+        size = max(math.hypot(high, y) + math.sqrt(k), 1.0)
+        power = k * math.log2(size) - math.lgamma(k + 1) / 2 * LOG2_E if size > k**0.5 else 0.0
+        return min(cramer, density + max(power, 0.0)), density
+
+    def __call__(self, f: BallFunction, t: Any, slope: Any) -> float:
+        """The larger of the two, each against its scale; inf where f is not analytic."""
+        value = f(t, True)
+        if not value.is_finite():
+            return math.inf
+        size = log2_abs(value.abs_upper())
+        if size == -math.inf:
+            return size
+        real, imaginary = (t.real, t.imag) if isinstance(t, acb) else (t, arb(0))
+        weights = self.weights(
+            _down_float(real.abs_lower()), float(real.abs_upper()) * (1 + 1e-15),
+            float(imaginary.abs_upper()) * (1 + 1e-15),
+        )  # fmt: skip
+        by_order, by_energy = size + weights[0], 2 * size + weights[1]
+        return log2_abs(abs(slope)) + max(
+            by_order - self.scales[0], by_energy - self.scales[1]
+        )  # fmt: skip
+
+
+def _down_float(x: arb) -> float:
+    return float(x) * (1 - 1e-15)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An interval of the chart's variable on which ``f`` is analytic."""
+
+    f: BallFunction
+    chart: Chart
+    low: arb
+    high: arb
+
+    def halves(self) -> tuple[Piece, Piece]:
+        middle = ((self.low + self.high) / 2).mid()
+        return (
+            Piece(self.f, self.chart, self.low, middle),
+            Piece(self.f, self.chart, middle, self.high),
+        )
+
+
+def _largest(
+    envelope: _Envelope, piece: Piece, inside: Callable[[float, float, float, float], bool],
+    boxes: list[tuple[float, float, float, float]],
+) -> float:  # fmt: skip
+    """The envelope's maximum over boxes of the normalised piece; inf when it is not seen."""
+    middle, half = (piece.low + piece.high) / 2, (piece.high - piece.low) / 2
+    largest, budget = -math.inf, len(boxes) + MAX_BOXES
+    while boxes:
+        x0, x1, y0, y1 = boxes.pop()
+        if not inside(x0, x1, y0, y1):
+            continue
+        budget -= 1
+        box = acb(arb((x0 + x1) / 2, (x1 - x0) / 2), arb((y0 + y1) / 2, (y1 - y0) / 2))
+        t, slope = piece.chart(middle + half * box)
+        bound = envelope(piece.f, t, slope)
+        if bound < math.inf:
+            largest = max(largest, bound)
+        elif budget <= 0:
+            return math.inf
+        elif x1 - x0 >= y1 - y0:
+            boxes += [(x0, (x0 + x1) / 2, y0, y1), ((x0 + x1) / 2, x1, y0, y1)]
+        else:
+            boxes += [(x0, x1, y0, (y0 + y1) / 2), (x0, x1, (y0 + y1) / 2, y1)]
+    return largest
+
+
+def gauss_nodes(envelope: _Envelope, piece: Piece, goal: int, most: int) -> int | None:
+    """n such that the n-point Gauss rule on the piece errs by less than 2^-goal, or None.
+
+    |f| <= M on the ellipse with foci at the ends and semi-axes (rho +- 1/rho)/2 leaves
+    (64/15) M rho^{-2n}/(1 - rho^{-2}) times half the length.  L. N. Trefethen, *Approximation
+    Theory and Approximation Practice*, Theorem 19.3.
+    """
+    length = log2_abs((piece.high - piece.low) / 2) + 2.1
+    best: float = math.inf
+    for rhos in ((2.0, 3.0, 5.0, 9.0, 17.0, 33.0), (1.5, 1.25, 1.12)):
+        for rho in rhos:
+            if rho < 2 and best < math.inf:
+                break
+            a, b = (rho + 1 / rho) / 2, (rho - 1 / rho) / 2
+
+            boxes = [(a * i / 2, a * (i + 1) / 2, 0.0, b) for i in range(-2, 2)]
+            bound = _largest(envelope, piece, partial(_meets_ellipse, a, b), boxes)
+            if bound == math.inf:
+                break
+            rest = bound + length - math.log2(1 - rho**-2)
+            n = max(2.0, (goal + rest) / (2 * math.log2(rho)))
+            if n > best:
+                break
+            best = n
+    if best > most:
+        return None
+    return _even_step(best)
+
+
+def _meets_ellipse(a: float, b: float, x0: float, x1: float, y0: float, _: float) -> bool:
+    x = 0.0 if x0 <= 0 <= x1 else min(abs(x0), abs(x1))
+    return (x / a) ** 2 + (y0 / b) ** 2 <= 1
+
+
+def _even_step(n: float) -> int:
+    """Few different rules: the next of 2, 4, 8, 12, 16, 24, 32, 48, ..."""
+    if n <= 4:
+        return 2 if n <= 2 else 4
+    power = int(2 ** (math.ceil(math.log2(n)) - 2))
+    return 3 * power if n <= 3 * power else 4 * power
+
+
+def trapezoid_step(envelope: _Envelope, f: BallFunction, end: int, goal: int) -> float | None:
+    """h such that the trapezoidal rule on the line errs by less than 2^-goal, or None.
+
+    |f| <= M in the strip |Im t| <= a leaves 2 M L/(exp(2 pi a/h) - 1), L the length.
+    L. N. Trefethen and J. A. C. Weideman, SIAM Review 56 (2014), Theorem 5.1.
+    """
+    piece = Piece(f, Chart(), arb(-end), arb(end))
+    best: float | None = None
+    for heights in ((1.0, 2.0, 4.0, 8.0, 16.0), (0.5, 0.25, 0.125)):
+        for a in heights:
+            if a < 1 and best is not None:
+                break
+            count = math.ceil(end / min(a, 1.0))
+            boxes = [
+                (-1 + 2 * i / count, -1 + 2 * (i + 1) / count, 0.0, a / end) for i in range(count)
+            ]
+            bound = _largest(envelope, piece, lambda *_: True, boxes)
+            if bound == math.inf:
+                break
+            bits = max(8.0, goal + bound + math.log2(4 * end) + 1)
+            h = 2 * math.pi * a * LOG2_E / bits
+            if best is not None and h < best:
+                break
+            best = h
+    return best
 
 
 class _Table:
-    """Sums over nodes of f he_k phi (k in orders) and f^2 phi, to absolute accuracy 2^-goal."""
+    """Sums over nodes of f he_k phi (k in orders) and f^2 phi.
+
+    Each is a ball; its radius is 2^-goal times what is typical of the integrand (at least one).
+    """
 
     def __init__(self, f: Expr, symbol: Symbol, goal: int, orders: tuple[int, ...]) -> None:
         self.goal, self.orders, top = goal, orders, max(orders)
+        self.symbol, self.f = symbol, f
         T = reach(f, symbol, goal, top)
         panes = split(f, symbol, T if T % 8 == 0 else T + 8 - T % 8)
         self.end = max([T, *(int(abs(b.evalf(8))) + 6 for b in panes.breakpoints)])
         if not panes.complete:
             self.end = T
         self.bits = int(goal + 40 + 1.5 * self.end * math.sqrt(top))
-        # he_k oscillates with frequency sqrt(k): coarser levels see nothing
-        self.first = max(0, round(math.log2(max(1.0, math.sqrt(top) / 4))))
-        self.extra = max(0, math.ceil(math.log2(goal / 100)))  # levels
-        self.depth, self.rough = goal + 20, set(panes.singular)
-        if panes.singular:  # nodes so near that the rest of f^2 ~ d^-2p is negligible
+        self.depth = goal + 20
+        if panes.singular:  # so near that the rest of f^2 ~ d^-2p is negligible
             power = check_square_integrable(f, symbol)
             self.depth = int((goal + 30) / (1 - 2 * power) * 1.02) + 20
             if any(s != 0 for s in panes.singular):
                 self.bits += self.depth
+        self.envelope = _Envelope(orders)
+        self.envelope.scales = self.typical()
+        self.most = goal + 64
         with precision(self.bits):
             self.scale = 1 / (2 * arb.pi()).sqrt()
             self.ratios = [(arb(j) / (j + 1)).sqrt() for j in range(top)]
             self.roots = [1 / arb(j + 1).sqrt() for j in range(top)]
             totals = [arb(0)] * (len(orders) + 1)
-            scales = [0.0] * (len(orders) + 1)
-            for piece in self.pieces(panes, symbol):
-                part = self.integrate(piece, symbol)
-                totals = [a + b for a, b in zip(totals, part, strict=True)]
-                scales = [max(a, log2_abs(b)) for a, b in zip(scales, part, strict=True)]
-        # what was summed, and log2 of the largest summand above one: errors are relative to it
-        self.moments = dict(zip(orders, zip(totals, scales, strict=True), strict=False))
-        self.energy = totals[-1], scales[-1]
+            self.count = -64 * len(panes.panes)  # many kinks are honest work
+            for pane in panes:
+                if pane.expression != 0:
+                    part = self.integrate(pane, set(panes.singular))
+                    totals = [a + b for a, b in zip(totals, part, strict=True)]
+            a, e = (arb(0, arb(2) ** (int(scale) + 1 - goal)) for scale in self.envelope.scales)
+            self.moments = {k: total + a for k, total in zip(orders, totals, strict=False)}
+            self.energy = totals[-1] + e
 
-    def pieces(self, panes: Panes, symbol: Symbol) -> Iterator[Pane]:
-        """The panes, cut once more where f is narrow (tanh(1000*t - 5))."""
-        for pane in panes:
-            if pane.expression == 0:
+    def typical(self) -> tuple[float, float]:
+        """log2 of the largest sampled f he_k phi and f^2 phi, at least 0."""
+        function, largest = compile_ball(self.f, self.symbol), [0.0, 0.0]
+        with precision(64):
+            for j in range(-40, 41):
+                x = arb(self.end * (j + 0.3) / 41)
+                value = function(x, False)
+                if value.is_finite():
+                    at, size = abs(float(x)), log2_abs(value)
+                    weights = self.envelope.weights(at, at, 0.0)
+                    largest[0] = max(largest[0], size + weights[0])
+                    largest[1] = max(largest[1], 2 * size + weights[1])
+        return largest[0], largest[1]
+
+    def integrate(self, pane: Pane, singular: set[Expr]) -> list[arb]:
+        f = compile_ball(pane.expression, self.symbol)
+        goal = self.goal + PIECES_BITS
+        if not (pane.lower.is_finite or pane.upper.is_finite):
+            with precision(53):
+                h = trapezoid_step(self.envelope, f, self.end, goal)
+            if h is not None and 2 * self.end / h < 8 * self.most:
+                return self.sums(f, self.trapezoid(h))
+        totals = [arb(0)] * (len(self.orders) + 1)
+        stack = list(self.pieces(pane, f, singular))
+        while stack:
+            piece = stack.pop()
+            if bool(piece.high - piece.low <= 0):
                 continue
-            points = [
-                p
-                for p in narrow_places(pane.expression, symbol)
-                if _before(pane.lower, p) and _before(p, pane.upper)
-            ]
-            self.rough.update(points)
-            ends = [pane.lower, *points, pane.upper]
-            for low, high in itertools.pairwise(ends):
-                if _before(low, sympy.Integer(self.end)) and _before(
-                    -sympy.Integer(self.end), high
-                ):
-                    yield Pane(low, high, pane.expression)
+            with precision(53 if piece.chart.end is None else self.bits):
+                n = gauss_nodes(self.envelope, piece, goal, self.most)
+            self.count += n or 16
+            if self.count > MAX_NODES:
+                place = piece.chart((piece.low + piece.high) / 2)[0].mid().str(6, radius=False)
+                raise ConvergenceError(
+                    f"{sympy.sstr(self.f)} changes too fast to be integrated to "
+                    f"{round(self.goal / BITS_PER_DIGIT)} digits: stopped near t = {place} after "
+                    f"{MAX_NODES} evaluations"
+                )
+            if n is None:
+                stack += piece.halves()
+            else:
+                part = self.sums(f, self.gauss(piece, n))
+                totals = [a + b for a, b in zip(totals, part, strict=True)]
+        return totals
 
-    def integrate(self, pane: Pane, symbol: Symbol, depth: int = 0) -> list[arb]:
-        f = compile_ball(pane.expression, symbol)
-        whole = not (pane.lower.is_finite or pane.upper.is_finite)
+    def pieces(self, pane: Pane, f: BallFunction, singular: set[Expr]) -> Iterator[Piece]:
+        """The pane within [-end, end]; a singular end in its own chart."""
         low = constant_ball(pane.lower) if pane.lower.is_finite else arb(-self.end)
         high = constant_ball(pane.upper) if pane.upper.is_finite else arb(self.end)
-        try:
-            sums = self.whole(pane, f) if whole else self.finite(pane, f, low, high)
-            settled = depth >= MAX_HALVINGS or not _misses(f, low, high, sums[-1])
-        except ConvergenceError:
-            settled = False
-            if depth >= MAX_HALVINGS:
-                raise
-        if not settled:
-            middle = sympy.Rational(str(((low + high) / 2).mid().str(8, radius=False)))
-            halves = (Pane(pane.lower, middle, pane.expression),
-                      Pane(middle, pane.upper, pane.expression))  # fmt: skip
-            left, right = (self.integrate(half, symbol, depth + 1) for half in halves)
-            return [x + y for x, y in zip(left, right, strict=True)]
-        return sums
+        rough = [end in singular for end in (pane.lower, pane.upper)]
+        if any(rough):
+            middle, deep = ((low + high) / 2).mid(), self.depth * arb(2).log()
+            for end, side, near in ((low, 1, rough[0]), (high, -1, rough[1])):
+                if near:
+                    start = -((middle - end) * side).log()
+                    yield Piece(f, Chart(end, side), start, start + deep)
+                else:
+                    yield Piece(f, Chart(), *((low, middle) if side > 0 else (middle, high)))
+            return
+        yield Piece(f, Chart(), low, high)
 
-    def whole(self, pane: Pane, f: BallFunction) -> list[arb]:
-        return self.levels(pane, f, self.trapezoid, True, 6 + self.extra)
-
-    def finite(self, pane: Pane, f: BallFunction, low: arb, high: arb) -> list[arb]:
-        if not {pane.lower, pane.upper} & self.rough:
-            try:
-                rule = partial(_gauss, low, high, self.bits)
-                return self.levels(pane, f, rule, False, 5 + self.extra)
-            except ConvergenceError:
-                pass  # something is close to an end: cluster there
-        return self.levels(pane, f, partial(self.tanh_sinh, low, high), True, 7 + self.extra)
-
-    def levels(
-        self,
-        pane: Pane,
-        f: BallFunction,
-        rule: Callable[[int], Iterator[tuple[arb, arb]]],
-        nested: bool,
-        last: int,
-    ) -> list[arb]:
-        """The sums of ever finer rules until they agree; a nested rule yields new nodes only."""
-        sums = [arb(0)] * (len(self.orders) + 1)
-        gaps: list[float] = []
-        for level in range(self.first, last + self.first + 1):
-            nodes = rule(level)
-            if nested and level == self.first:
-                nodes = (
-                    (x, weight / 2 ** (level - i))
-                    for i in range(level + 1)
-                    for x, weight in rule(i)
-                )
-            new = self.sums(f, nodes)
-            refines = nested and level > self.first
-            combined = [a / 2 + b for a, b in zip(sums, new, strict=True)] if refines else new
-            before, sums = sums, combined
-            if not all(s.is_finite() for s in sums):
-                raise ConvergenceError(
-                    f"{sympy.sstr(pane.expression)} is not finite between {sympy.sstr(pane.lower)} "
-                    f"and {sympy.sstr(pane.upper)}"
-                )
-            if level > self.first:
-                gaps.append(max(map(_gap, before, sums)))
-            # an exponential rule doubles its digits per level: 0.7 of them seen, all are there
-            if len(gaps) >= 2 and gaps[-1] < -0.7 * self.goal and gaps[-2] < -0.25 * self.goal:
-                return sums
-        raise ConvergenceError(
-            f"the integral of {sympy.sstr(pane.expression)} between {sympy.sstr(pane.lower)} and "
-            f"{sympy.sstr(pane.upper)} did not settle: 2^{gaps[-1]:.0f}, wanted 2^-{self.goal}"
-        )
-
-    def trapezoid(self, level: int) -> Iterator[tuple[arb, arb]]:
-        step = arb(7) / (19 * 2**level)
-        last = int(self.end * 19 * 2**level / 7) + 1
+    def trapezoid(self, h: float) -> Iterator[tuple[arb, arb]]:
+        step = arb(h)
+        last = int(self.end / h) + 1
         for j in range(-last, last + 1):
-            if level == 0 or j % 2:
-                yield j * step, step
+            yield j * step, step
 
-    def tanh_sinh(self, low: arb, high: arb, level: int) -> Iterator[tuple[arb, arb]]:
-        length = high - low
-        for ratio, weight in _tanh_sinh(self.bits, self.depth, level):
-            yield low + length * ratio, length * weight
-            if ratio != 0.5:
-                yield high - length * ratio, length * weight
+    def gauss(self, piece: Piece, n: int) -> Iterator[tuple[arb, arb]]:
+        middle, half = (piece.low + piece.high) / 2, (piece.high - piece.low) / 2
+        for x, weight in _legendre(64 * math.ceil(self.bits / 64), n):
+            for v in (middle + half * x, middle - half * x):
+                t, slope = piece.chart(v)
+                yield t, half * weight * slope
 
     def sums(self, f: BallFunction, nodes: Iterator[tuple[arb, arb]]) -> list[arb]:
         orders, top = self.orders, max(self.orders)
@@ -324,60 +446,20 @@ class _Table:
         return [*sums, energy]
 
 
-def _misses(f: BallFunction, low: arb, high: arb, energy: arb) -> bool:
-    """Whether a coarse but rigorous integral of f^2 phi contradicts the sum: a narrow bump."""
-
-    def integrand(x: acb, analytic: bool) -> acb:
-        value = f(x, analytic)
-        return value * value * (-x * x / 2).exp()
-
-    with precision(53):
-        coarse = acb.integral(
-            integrand, acb(low), acb(high), abs_tol=arb(2) ** -30, rel_tol=arb(2) ** -20,
-            eval_limit=4000,
-        ).real * (1 / (2 * arb.pi()).sqrt())  # fmt: skip
-        allowed = arb(2) ** -28 + abs(energy) * arb(2) ** -18
-        return bool(coarse.is_finite() and abs(coarse - energy) > allowed)
-
-
-def _gap(old: arb, new: arb) -> float:
-    """log2 of the change, relative to what is large and absolute for what is small."""
-    return log2_abs(old - new) - max(0.0, log2_abs(new))
-
-
-def _before(a: Expr, b: Expr) -> bool:
-    if a is -sympy.oo or b is sympy.oo:
-        return True
-    if a is sympy.oo or b is -sympy.oo:
-        return False
-    with precision(128):
-        return bool(constant_ball(a) < constant_ball(b))
-
-
-@lru_cache(maxsize=512)
-def narrow_places(f: Expr, symbol: Symbol) -> tuple[Expr, ...]:
-    """Where an inner polynomial of degree 1 or 2 makes f change on a scale below 1/4."""
-    found: set[Expr] = set()
-    for node in sympy.preorder_traversal(f):
-        for inner in node.args:
-            if node.is_Add or node.is_Mul or isinstance(node, sympy.sin | sympy.cos):
-                continue
-            if not inner.has(symbol) or not inner.is_polynomial(symbol):
-                continue
-            p = sympy.Poly(inner, symbol)
-            lead = abs(p.LC().evalf(8)) if p.LC().is_number else 0
-            if p.degree() == 1 and lead > 4:
-                found.add(-p.coeff_monomial(1) / p.LC())
-            if p.degree() == 2:
-                a, b, c = p.all_coeffs()
-                if lead > 8 or lead > 8 * abs((c - b * b / (4 * a)).evalf(8)):
-                    found.add(sympy.nsimplify(-b / (2 * a)) if b == 0 else -b / (2 * a))
-    return tuple(sorted(found, key=lambda x: float(x)))
-
-
 @lru_cache(maxsize=256)
+def _attempt(f: Expr, symbol: Symbol, goal: int, orders: tuple[int, ...]) -> _Table | str:
+    """The table, or why there is none: the budget is spent once."""
+    try:
+        return _Table(f, symbol, goal, orders)
+    except ConvergenceError as error:
+        return str(error)
+
+
 def _table(f: Expr, symbol: Symbol, goal: int, orders: tuple[int, ...]) -> _Table:
-    return _Table(f, symbol, goal, orders)
+    table = _attempt(f, symbol, goal, orders)
+    if isinstance(table, str):
+        raise ConvergenceError(table)
+    return table
 
 
 def _ladder(bits: float) -> int:
@@ -404,20 +486,19 @@ def _settle(
     limit = goal + ZERO_MARGIN * BITS_PER_DIGIT
     while True:
         table = _table(f, symbol, goal, orders)
-        value, scale = table.energy if k is None else table.moments[k]
-        error = max(log2_abs(value.rad()), scale - goal) - scale
-        size = log2_lower(value) - scale
-        if size - error > wanted + 3:
+        value = table.energy if k is None else table.moments[k]
+        if good_bits(value) > wanted + 3:
             return to_mpf(value, int(wanted) + 8)
-        if size < 8 - goal and exact is not None:
+        size = log2_lower(value)
+        if size == -math.inf and exact is not None:
             closed, exact = exact(), None
             if closed is not None:
                 return closed_value(closed, digits)
         if goal >= limit:
             return mpmath.mpf(0)
         # too small for this absolute accuracy: ask for as much more as is missing
-        known = size if size > 8 - goal else -1.6 * goal
-        goal = _ladder(max(wanted + 16 - known, goal + 16))
+        missing = wanted + 4 - good_bits(value) if size > -math.inf else 1.5 * goal
+        goal = min(_ladder(goal + max(missing, 16)), _ladder(limit))
 
 
 def moment(
@@ -444,7 +525,9 @@ def moment(
     return _settle(f, symbol, digits, orders, k, exact)
 
 
-def energy(f: Expr, symbol: Symbol, digits: int) -> mpmath.mpf:
-    """nu = E f(xi)^2, correct to ``digits`` significant digits."""
+def energy(
+    f: Expr, symbol: Symbol, digits: int, exact: Callable[[], Expr | None] | None = None
+) -> mpmath.mpf:
+    """nu = E f(xi)^2, correct to ``digits`` significant digits; ``exact`` as in :func:`moment`."""
     orders = tuple(range(ORDERS_AT_ONCE)) if digits <= 200 else (0,)
-    return _settle(f, symbol, digits, orders, None)
+    return _settle(f, symbol, digits, orders, None, exact)

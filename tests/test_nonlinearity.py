@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import pickle
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def test_every_kind_of_input_is_one_value() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    ["", "relu(t)", "t > 1", "t.x", sympy.I * t, sympy.Function("g")(t), t > 1, None, [1], 1j,
+    ["", "t > 1", "t.x", sympy.I * t, sympy.Function("g")(t), t > 1, None, [1], 1j,
      sympy.Symbol("a") * sympy.Symbol("b"), sympy.zoo, int, "exp(I)*unknown(t)"],
 )  # fmt: skip
 def test_what_is_no_nonlinearity_is_refused(bad: object) -> None:
@@ -215,7 +216,8 @@ def test_high_orders_keep_their_relative_accuracy() -> None:
         ("gleu", "did you mean gelu"),
         ("2*gleu", "unknown name gleu"),
         ("foo", "unknown name foo"),
-        ("relu^2", "stands alone"),
+        ("relu^2", r"write relu\(t\)"),
+        ("heavyside(t)", "did you mean heaviside"),
         ("tanhh", "did you mean tanh"),
     ],
 )
@@ -233,6 +235,40 @@ def test_fast_oscillations_are_not_aliased(text, a0, a1, nu):
     assert f.coefficient(0) == pytest.approx(a0, abs=1e-300)
     assert f.coefficient(1) == pytest.approx(a1, abs=1e-300)
     assert f.nu() == pytest.approx(nu, rel=1e-15)
+
+
+def test_catalogue_functions_inside_formulas():
+    assert Nonlinearity("t*relu(2*t)").exact_nu() == 6
+    assert Nonlinearity("gelu(t)") == CATALOGUE["gelu"]
+    assert Nonlinearity(sympy.tanh) == CATALOGUE["tanh"]
+    u = sympy.Symbol("u")
+    assert Nonlinearity(sympy.Lambda(u, sympy.erf(u))) == CATALOGUE["erf"]
+
+
+@pytest.mark.parametrize("f", [math.tanh, lambda x: "no", lambda x: np.asarray(x) + 1j])
+def test_functions_that_take_no_arrays(f):
+    with pytest.raises(NonlinearityError, match="NumPy array"):
+        Nonlinearity(f).coefficient(1)
+
+
+def test_numbers_beyond_doubles_are_said():
+    f = Nonlinearity("exp(1e5)*t")
+    with pytest.raises(NonlinearityError, match="exceeds double precision"):
+        f.coefficient(1)
+    with pytest.raises(NonlinearityError, match="below double precision"):
+        Nonlinearity("1e-300*tanh(t)").nu()
+    with mpmath.workdps(40):
+        assert abs(f.nu(digits=30) / mpmath.exp(2 * mpmath.mpf(10) ** 5) - 1) < 1e-30
+
+
+def test_the_pole_nearest_the_origin_is_named():
+    with pytest.raises(NonlinearityError, match=r"at t = -?pi/2"):
+        Nonlinearity("tan(t)").nu()
+
+
+@pytest.mark.parametrize(("f", "slope"), [("floor(30*t)", 30), ("Mod(t, 1/30) - t", -1)])
+def test_many_kinks(f, slope):
+    assert Nonlinearity(f).coefficient(1) == pytest.approx(slope, rel=1e-14)
 
 
 def test_a_step_far_out_has_its_energy():
