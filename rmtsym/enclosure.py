@@ -286,6 +286,8 @@ class _Integrand:
     def __init__(self, f: Expr, symbol: Symbol, k: int, power: int) -> None:
         self.f, self.k, self.power = compile_ball(f, symbol), k, power
         self.scale = 1 / (2 * arb.pi()).sqrt()
+        self.half = 1 / arb(2).sqrt()
+        self.norm = self.half**k / arb(k + 1).gamma().sqrt()  # he_k = norm H_k(x/sqrt 2)
         self.ratios = [(arb(j) / (j + 1)).sqrt() for j in range(k)]
         self.roots = [1 / arb(j + 1).sqrt() for j in range(k)]
 
@@ -298,6 +300,10 @@ class _Integrand:
             disk = arb(0, size.abs_upper() if size.is_finite() else arb.pos_inf())
             return density * (acb(disk, disk) if isinstance(x, acb) else disk)
         point = real if imaginary.is_zero() else x
+        if self.k > 64:
+            value = (point * self.half).hermite_h(self.k) * self.norm
+            if value.is_finite():
+                return density * value
         older, old = arb(0), arb(1)
         for j in range(self.k):
             older, old = old, point * self.roots[j] * old - self.ratios[j] * older
