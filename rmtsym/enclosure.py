@@ -145,7 +145,11 @@ class _Majorant:
         if size is not None:
             odd = e.func in (sympy.tanh, sympy.erf, sympy.atan, sympy.sign)
             sign = first.sign if odd else 1 if e.func in (sympy.erfc, sympy.acot) else 0
-            return Bound((math.log(size) + SLACK, 0, 0), sign=sign)
+            upper: Quadratic = (math.log(size) + SLACK, 0, 0)
+            small = _up(first.upper) if e.func in _LIPSCHITZ and first.upper else None
+            if small is not None and small[1] < 0 and small[2] <= 0:  # |sin(g)| <= |g|
+                upper = (small[0] + math.log(1.13), *small[1:])
+            return Bound(upper, sign=sign)
         if isinstance(e, sympy.log):
             return self.logarithm(first, e.args[0])
         if isinstance(e, sympy.Abs):
@@ -271,6 +275,7 @@ class _Majorant:
         return Bound(_most([p.upper for p in parts]), None, top, bottom)
 
 
+_LIPSCHITZ = (sympy.sin, sympy.tanh, sympy.atan, sympy.erf)  # |f(g)| <= 1.13 |g|
 _BOUNDED: dict[Any, float] = {
     sympy.tanh: 1, sympy.erf: 1, sympy.sin: 1, sympy.cos: 1, sympy.sinc: 1, sympy.sign: 1,
     sympy.erfc: 2, sympy.atan: math.pi / 2, sympy.acot: math.pi / 2,
