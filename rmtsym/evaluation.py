@@ -1,10 +1,10 @@
-r"""An expression evaluated literally on sampled matrices, at the price of its BLAS calls.
+r"""The cheapest way to evaluate an expression literally on sampled matrices.
 
-:func:`compile_program` turns 1 x 1 expressions into straight-line steps; :meth:`Program.run`
-executes them on one sample. Nothing is approximated: ``f`` is applied entry by entry.
+:func:`compile_program` plans 1 x 1 expressions as straight-line steps, which
+:class:`~rmtsym.execution.Program` executes. Nothing is approximated: ``f`` is applied entry by
+entry.
 
-- Shared subexpressions are computed once, freed after their last use, and overwritten where the
-  last use allows it. Scalar factors travel beside the arrays and cost no pass.
+- Shared subexpressions are computed once. Scalar factors cost no pass over an array.
 - Products are ordered by their cost in flops; ``M' M`` is a rank-k update of one triangle;
   ``I + u v'`` inside a product never becomes a p x p array.
 - An inverse is a factorisation: Cholesky where the form of the expression proves it positive
@@ -30,16 +30,14 @@ result: -n*5
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import scipy.linalg as sl
 import sympy as sp
-from scipy.linalg import lapack
 
-from rmtsym.errors import InputError, SimulationError
+from rmtsym.errors import InputError
+from rmtsym.execution import Program
 from rmtsym.matrices import (
     D,
     Deterministic,
@@ -59,603 +57,37 @@ from rmtsym.matrices import (
     Wigner,
 )
 from rmtsym.rewriting import differentiate, is_symmetric, rebuild
-from rmtsym.sampling import Array, mirror
-from rmtsym.unlocked import gemm, syrk, sytrd
+from rmtsym.sampling import Array
+from rmtsym.steps import (
+    ONE,
+    Apply,
+    ClearDiagonal,
+    Combine,
+    Contract,
+    Factor,
+    Gram,
+    InverseTrace,
+    Load,
+    Mirror,
+    Multiply,
+    Scale,
+    Softmax,
+    Solve,
+    Step,
+    Term,
+    scalars_of,
+    terms_of,
+)
 
-ONE, ZERO = sp.Integer(1), sp.Integer(0)
+ZERO = sp.Integer(0)
 NARROW = 8
 """Widest array that is kept for many values of a scalar at once."""
 SHARED_FROM = 6
 """Number of values from which one tridiagonal form is cheaper than a Cholesky each."""
 
 
-@dataclass(frozen=True)
-class Term:
-    """``coefficient * array``, or its transpose."""
-
-    coefficient: Any
-    step: int
-    transposed: bool = False
-
-    def __str__(self) -> str:
-        text = f"{self.step}'" if self.transposed else str(self.step)
-        return text if self.coefficient == 1 else f"{self.coefficient}*{text}"
-
-
-@dataclass(frozen=True)
-class Load:
-    """A sampled leaf (the diagonal of a ``Deterministic``)."""
-
-    leaf: Matrix
-
-    def __str__(self) -> str:
-        return str(self.leaf)
-
-
-@dataclass(frozen=True)
-class Combine:
-    """``sum of terms + diagonal * I + sum of left * right`` over narrow pairs."""
-
-    terms: tuple[Term, ...]
-    diagonal: Any
-    pairs: tuple[tuple[Any, Term, Term], ...]
-    size: int = 1
-
-    def __str__(self) -> str:
-        parts = [str(t) for t in self.terms]
-        parts += [] if self.diagonal == 0 else [f"{self.diagonal}*I"]
-        parts += [("" if c == 1 else f"{c}*") + f"{u} {v}" for c, u, v in self.pairs]
-        return " + ".join(parts) or "0"
-
-
-@dataclass(frozen=True)
-class Multiply:
-    """A product of two arrays."""
-
-    left: Term
-    right: Term
-
-    def __str__(self) -> str:
-        return f"{self.left} {self.right}"
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Rows times the entries of a diagonal."""
-
-    diagonal: int
-    operand: Term
-
-    def __str__(self) -> str:
-        return f"diag({self.diagonal}) {self.operand}"
-
-
-@dataclass(frozen=True)
-class Gram:
-    """One triangle of ``M' M``."""
-
-    operand: Term
-
-    def __str__(self) -> str:
-        flipped = Term(ONE, self.operand.step, not self.operand.transposed)
-        return f"triangle of {flipped} {self.operand}"
-
-
-@dataclass(frozen=True)
-class Mirror:
-    """Both triangles of a symmetric array."""
-
-    step: int
-
-    def __str__(self) -> str:
-        return f"both triangles of {self.step}"
-
-
-@dataclass(frozen=True)
-class Apply:
-    """``f(coefficient * A)`` entry by entry."""
-
-    f: Any
-    coefficient: Any
-    step: int
-
-    def __str__(self) -> str:
-        return f"{getattr(self.f, 'name', None) or self.f}({Term(self.coefficient, self.step)})"
-
-
-@dataclass(frozen=True)
-class ClearDiagonal:
-    """The array with a zero diagonal."""
-
-    step: int
-
-    def __str__(self) -> str:
-        return f"{self.step} off the diagonal"
-
-
-@dataclass(frozen=True)
-class Softmax:
-    """Softmax of every row of ``operand``, the diagonal masked."""
-
-    operand: Term
-
-    def __str__(self) -> str:
-        return f"row softmax of {self.operand} off the diagonal"
-
-
-@dataclass(frozen=True)
-class Factor:
-    """A factorisation of ``A + shift * I``: cholesky, lu, tridiagonal or small."""
-
-    method: str
-    step: int
-    shift: Any
-
-    def __str__(self) -> str:
-        return f"{self.method} of {self.step}" + ("" if self.shift == 0 else f" + {self.shift}")
-
-
-@dataclass(frozen=True)
-class Solve:
-    """``A^{-1} B``, or ``A'^{-1} B``."""
-
-    factor: int
-    right: Term
-    transposed: bool
-
-    def __str__(self) -> str:
-        return f"{self.factor}{chr(39) if self.transposed else ''} \\ {self.right}"
-
-
-@dataclass(frozen=True)
-class InverseTrace:
-    """``tr A^{-power}`` of a symmetric ``A``."""
-
-    factor: int
-    power: int
-
-    def __str__(self) -> str:
-        return f"tr {self.factor}^-{self.power}"
-
-
-@dataclass(frozen=True)
-class Contract:
-    """``tr(L R)``, or ``tr L``."""
-
-    left: Term
-    right: Term | None
-
-    def __str__(self) -> str:
-        return f"tr {self.left}" + ("" if self.right is None else f" {self.right}")
-
-
-Step: TypeAlias = (
-    Load
-    | Combine
-    | Multiply
-    | Scale
-    | Gram
-    | Mirror
-    | Apply
-    | ClearDiagonal
-    | Softmax
-    | Factor
-    | Solve
-    | InverseTrace
-    | Contract
-)
-
-
-def _terms(step: Step) -> Iterator[Term]:
-    match step:
-        case Combine():
-            yield from step.terms
-            for _, left, right in step.pairs:
-                yield left
-                yield right
-        case Multiply():
-            yield step.left
-            yield step.right
-        case Gram() | Softmax():
-            yield step.operand
-        case Scale():
-            yield Term(ONE, step.diagonal)
-            yield step.operand
-        case Mirror() | Apply() | ClearDiagonal() | Factor():
-            yield Term(ONE, step.step)
-        case Solve():
-            yield Term(ONE, step.factor)
-            yield step.right
-        case InverseTrace():
-            yield Term(ONE, step.factor)
-        case Contract():
-            yield step.left
-            if step.right is not None:
-                yield step.right
-        case Load():
-            return
-
-
-def _scalars(step: Step) -> Iterator[Any]:
-    match step:
-        case Combine():
-            yield step.diagonal
-            yield from (c for c, _, _ in step.pairs)
-        case Apply():
-            yield step.coefficient
-        case Factor():
-            yield step.shift
-        case _:
-            pass
-    for term in _terms(step):
-        yield term.coefficient
-
-
 class _NotShared(Exception):
     """The values of the varied scalars cannot be carried through at once."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """Straight-line steps; ``depends[i]``: step i changes with the varied scalars."""
-
-    steps: tuple[Step, ...]
-    results: tuple[Term, ...]
-    depends: tuple[bool, ...]
-    shared: bool
-    scalars: Mapping[Any, Array]
-    count: int
-
-    def __str__(self) -> str:
-        lines = [f"{number}: {step}" for number, step in enumerate(self.steps)]
-        return "\n".join(lines + [f"result: {result}" for result in self.results])
-
-    def run(self, load: Callable[[Matrix], Array]) -> Array:
-        """The values on one sample, shape (expressions, values); ``load`` draws a leaf."""
-        results = np.empty((len(self.results), self.count))
-        memory = _Memory(self)
-        passes = range(1) if self.shared else range(self.count)
-        for number in passes:
-            scalar = self._scalar(None if self.shared else number)
-            memory.scalar = scalar
-            last = number == passes[-1]
-            for index, step in enumerate(self.steps):
-                if number > 0 and not self.depends[index]:
-                    continue
-                memory.execute(index, step, load, last)
-            for row, term in enumerate(self.results):
-                value = scalar(term.coefficient) * np.asarray(memory.arrays[term.step])
-                value = np.asarray(value, float).reshape(-1)
-                if self.shared:
-                    results[row] = value
-                else:
-                    results[row, number] = value[0]
-        return results
-
-    def _scalar(self, number: int | None) -> Callable[[Any], Any]:
-        def scalar(expression: Any) -> Any:
-            values = self.scalars[expression]
-            if number is not None:
-                return float(values[number if len(values) > 1 else 0])
-            return float(values[0]) if len(values) == 1 else values.reshape(-1, 1, 1)
-
-        return scalar
-
-
-class _Memory:
-    """The arrays alive during one run."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.arrays: dict[int, Any] = {}
-        self.scalar: Callable[[Any], Any] = float
-        self.last: dict[int, int] = {}
-        for index, step in enumerate(program.steps):
-            for term in _terms(step):
-                self.last[term.step] = index
-        for term in program.results:
-            self.last[term.step] = len(program.steps)
-        self.kept = {
-            term.step
-            for index, step in enumerate(program.steps)
-            for term in _terms(step)
-            if program.depends[index] and not program.depends[term.step]
-        }
-        self.index, self.final = 0, True
-
-    def execute(self, index: int, step: Step, load: Callable[[Matrix], Array], final: bool) -> None:
-        self.index, self.final = index, final
-        self.arrays[index] = load(step.leaf) if isinstance(step, Load) else self._compute(step)
-        for used in {term.step for term in _terms(step)}:
-            if self.last[used] == index and self._disposable(used):
-                self.arrays.pop(used, None)
-
-    def _disposable(self, used: int) -> bool:
-        return self.final or used not in self.kept
-
-    def _spent(self, used: int) -> bool:
-        return self.last[used] == self.index and self._disposable(used)
-
-    def _own(self, used: int) -> Array:
-        """The array to be overwritten: itself at its last use, else a copy."""
-        array: Array = self.arrays[used]
-        return array if self._spent(used) else array.copy(order="K")
-
-    def _view(self, term: Term) -> Array:
-        array = self.arrays[term.step]
-        return np.asarray(np.swapaxes(array, -1, -2) if term.transposed else array)
-
-    def _compute(self, step: Step) -> Any:
-        match step:
-            case Combine():
-                return self._combine(step)
-            case Multiply():
-                return _product(self._view(step.left), self._view(step.right))
-            case Scale():
-                return self.arrays[step.diagonal][:, None] * self._view(step.operand)
-            case Gram():
-                return _gram(self._view(step.operand))
-            case Mirror():
-                array = self._own(step.step)
-                mirror(array)
-                return array
-            case Apply():
-                return self._apply(step)
-            case ClearDiagonal():
-                array = self._own(step.step)
-                index = np.arange(array.shape[-1])
-                array[..., index, index] = 0
-                return array
-            case Softmax():
-                scaled = self.scalar(step.operand.coefficient) * self._view(step.operand)
-                return _row_softmax(scaled)
-            case Factor():
-                return _factor(step.method, self._own(step.step), self.scalar(step.shift))
-            case Solve():
-                return self.arrays[step.factor].solve(self._view(step.right), step.transposed)
-            case InverseTrace():
-                return self.arrays[step.factor].trace(step.power)
-            case Contract():
-                return self._contract(step)
-        raise TypeError(step)
-
-    def _combine(self, step: Combine) -> Array:
-        coefficients = [self.scalar(term.coefficient) for term in step.terms]
-        diagonal = self.scalar(step.diagonal)
-        pairs = [(self.scalar(c), self._view(u), self._view(v)) for c, u, v in step.pairs]
-        spread = any(np.ndim(c) > 0 for c in [*coefficients, diagonal, *(c for c, _, _ in pairs)])
-        narrow = any(np.ndim(self.arrays[t.step]) > 2 for t in _terms(step))
-        if spread or narrow or not step.terms:
-            total: Any = 0
-            for c, term in zip(coefficients, step.terms, strict=True):
-                total = total + c * self._view(term)
-            for c, u, v in pairs:
-                total = total + c * _product(u, v)
-            if step.diagonal != 0:
-                rows = total.shape[-1] if np.ndim(total) else step.size
-                total = total + diagonal * np.eye(rows)
-            return np.asarray(total)
-        first = next((k for k, t in enumerate(step.terms) if self._spent(t.step)), 0)
-        base = step.terms[first]
-        shared = sum(t.step == base.step for t in step.terms) > 1 or any(
-            base.step in (u.step, v.step) for _, u, v in step.pairs
-        )
-        array = self.arrays[base.step].copy(order="K") if shared else self._own(base.step)
-        if not array.flags.writeable:
-            array = array.copy(order="K")
-        out = array.T if base.transposed else array
-        others = [
-            (c, self._view(t))
-            for k, (c, t) in enumerate(zip(coefficients, step.terms, strict=True))
-            if k != first
-        ]
-        scale = coefficients[first]
-        flip = out.flags.f_contiguous and not out.flags.c_contiguous
-        if flip:
-            out = out.T
-            others = [(c, view.T) for c, view in others]
-            pairs = [(c, v.T, u.T) for c, u, v in pairs]
-        for rows in _blocks(out):
-            block = out[rows]
-            if scale != 1:
-                block *= scale
-            for c, view in others:
-                block += view[rows] if c == 1 else c * view[rows]
-            for c, u, v in pairs:
-                block += (c * u[rows]) @ v
-        if diagonal != 0:
-            index = np.arange(len(out))
-            out[index, index] += diagonal
-        return out.T if flip else out
-
-    def _apply(self, step: Apply) -> Array:
-        array = self.arrays[step.step]
-        coefficient = self.scalar(step.coefficient)
-        if np.ndim(array) > 2 or np.ndim(coefficient) > 0:
-            return np.asarray(step.f(coefficient * array))
-        out: Array = array if self._spent(step.step) else np.empty_like(array)
-        source, target = (array.T, out.T) if not array.flags.c_contiguous else (array, out)
-        for rows in _blocks(target):
-            block = target[rows]
-            np.multiply(source[rows], coefficient, out=block)
-            block[...] = step.f(block)
-        return out
-
-    def _contract(self, step: Contract) -> Array:
-        left = self._view(step.left)
-        if step.right is None:
-            return np.asarray(np.trace(left, axis1=-2, axis2=-1)).reshape(-1, 1, 1)
-        right = np.swapaxes(self._view(step.right), -1, -2)
-        if left.ndim > 2 or right.ndim > 2:
-            return np.asarray((left * right).sum((-2, -1))).reshape(-1, 1, 1)
-        if not left.flags.c_contiguous:
-            left, right = left.T, right.T
-        total = sum(float(np.vdot(left[rows], right[rows])) for rows in _blocks(left))
-        return np.full((1, 1), total)
-
-
-def _blocks(array: Array) -> Iterator[slice]:
-    """Slices of rows of about half a megabyte: they stay in the cache."""
-    rows, columns = array.shape
-    step = max(1, (1 << 16) // max(1, columns))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
-
-
-def _product(left: Array, right: Array) -> Array:
-    """``left @ right``; a stack of narrow arrays meets a matrix in one BLAS call."""
-    if left.ndim == 2 and right.ndim == 3 and min(left.shape) > 1:
-        count, rows, columns = right.shape
-        flat = left @ right.transpose(1, 0, 2).reshape(rows, count * columns)
-        return flat.reshape(-1, count, columns).transpose(1, 0, 2)
-    if left.ndim == 3 and right.ndim == 2 and min(right.shape) > 1:
-        return np.swapaxes(_product(right.T, np.swapaxes(left, 1, 2)), 1, 2)
-    large = left.ndim == right.ndim == 2 and left.size * right.shape[1] > 1 << 16
-    if large and left.dtype == right.dtype and left.dtype.char in "fd":
-        return gemm(_ordered(left), _ordered(right))
-    return np.asarray(left @ right)
-
-
-def _ordered(array: Array) -> Array:
-    return array if array.flags.f_contiguous else np.ascontiguousarray(array)
-
-
-def _gram(operand: Array) -> Array:
-    """Lower triangle of ``operand' operand``; the other triangle holds zeros."""
-    if operand.flags.f_contiguous:
-        return syrk(operand, True)
-    return syrk(np.ascontiguousarray(operand).T, False)
-
-
-def _row_softmax(scores: Array) -> Array:
-    """In place; each row's maximum is subtracted first, so that nothing overflows."""
-    index = np.arange(scores.shape[-1])
-    scores[..., index, index] = -np.inf
-    scores -= scores.max(axis=-1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=-1, keepdims=True)
-    return scores
-
-
-class _Cholesky:
-    def __init__(self, array: Array, shift: float) -> None:
-        array = array if array.flags.f_contiguous else array.T
-        self.given, self.shift = array, shift
-        index = np.arange(len(array))
-        array[index, index] += shift
-        (potrf, self.potrs) = lapack.get_lapack_funcs(("potrf", "potrs"), (array,))
-        self.lower, info = potrf(array, lower=1, overwrite_a=1, clean=0)
-        if info != 0:
-            raise SimulationError(
-                f"Cholesky stopped at pivot {info} of {len(array)}: the matrix is positive "
-                "definite, but not to this precision; use float64 or a larger shift"
-            )
-
-    def solve(self, right: Array, transposed: bool) -> Array:
-        if right.ndim == 3:
-            return _stacked(lambda b: self.solve(b, transposed), right)
-        return cast(Array, self.potrs(self.lower, right, lower=1)[0])
-
-    def trace(self, power: int) -> Array:
-        if power == 1:
-            (trtri,) = lapack.get_lapack_funcs(("trtri",), (self.lower,))
-            inverse = np.tril(trtri(self.lower, lower=1)[0])
-            return np.full((1, 1), float(np.vdot(inverse, inverse)))
-        lower = np.tril(self.lower)
-        singular = sl.svdvals(lower, check_finite=False)
-        return np.full((1, 1), float((singular ** (-2.0 * power)).sum()))
-
-
-class _LU:
-    def __init__(self, array: Array, shift: float) -> None:
-        self.flipped = not array.flags.f_contiguous
-        array = array.T if self.flipped else array
-        index = np.arange(len(array))
-        array[index, index] += shift
-        (getrf, self.getrs) = lapack.get_lapack_funcs(("getrf", "getrs"), (array,))
-        self.lu, self.pivots, info = getrf(array, overwrite_a=1)
-        if info > 0:
-            raise SimulationError(f"a matrix to be inverted is singular (pivot {info} is zero)")
-
-    def solve(self, right: Array, transposed: bool) -> Array:
-        if right.ndim == 3:
-            return _stacked(lambda b: self.solve(b, transposed), right)
-        trans = int(transposed != self.flipped)
-        return cast(Array, self.getrs(self.lu, self.pivots, right, trans=trans)[0])
-
-    def trace(self, power: int) -> Array:
-        result = identity = np.eye(len(self.lu), dtype=self.lu.dtype)
-        for _ in range(power):
-            result = self.solve(result, False)
-        return np.full((1, 1), float((result * identity).sum()))
-
-
-class _Tridiagonal:
-    """``A = P T P'``; every shift is then a tridiagonal solve."""
-
-    def __init__(self, array: Array, shift: Any) -> None:
-        array = array if array.flags.f_contiguous else array.T
-        self.shifts = np.atleast_1d(np.asarray(shift, array.dtype).reshape(-1))
-        (self.ormqr,) = lapack.get_lapack_funcs(("ormqr",), (array,))
-        reflectors, self.d, self.e, self.tau = sytrd(array)
-        self.reflectors = np.asfortranarray(reflectors[1:, :-1])
-
-    def _rotate(self, columns: Array, trans: str) -> Array:
-        columns = np.array(columns, order="F")
-        tail = np.asfortranarray(columns[1:])
-        work = int(self.ormqr("L", trans, self.reflectors, self.tau, tail, -1)[1][0])
-        columns[1:] = self.ormqr("L", trans, self.reflectors, self.tau, tail, work)[0]
-        return columns
-
-    def solve(self, right: Array, transposed: bool) -> Array:
-        count, columns = len(self.shifts), right.shape[-1]
-        if right.ndim == 3:
-            flat = right.transpose(1, 0, 2).reshape(right.shape[1], -1)
-            inside = self._rotate(flat, "T").reshape(-1, count, columns)
-        else:
-            rotated = self._rotate(right, "T")
-            inside = np.broadcast_to(rotated[:, None], (len(rotated), count, columns))
-        (gtsv,) = lapack.get_lapack_funcs(("gtsv",), (inside,))
-        solved = np.empty((len(inside), count, columns), inside.dtype)
-        for k, shift in enumerate(self.shifts):
-            *_, solved[:, k], info = gtsv(self.e, self.d + shift, self.e, inside[:, k])
-            if info > 0:
-                raise SimulationError("a matrix to be inverted is singular")
-        back = self._rotate(solved.reshape(len(solved), -1), "N")
-        return cast(Array, back.reshape(len(solved), count, columns).transpose(1, 0, 2))
-
-    def trace(self, power: int) -> Array:
-        values = sl.eigvalsh_tridiagonal(self.d, self.e)
-        return cast(Array, ((values + self.shifts[:, None]) ** (-power)).sum(1).reshape(-1, 1, 1))
-
-
-class _Small:
-    """Arrays of a few rows, possibly one for each value."""
-
-    def __init__(self, array: Array, shift: Any) -> None:
-        self.array = array + shift * np.eye(array.shape[-1])
-
-    def solve(self, right: Array, transposed: bool) -> Array:
-        array = np.swapaxes(self.array, -1, -2) if transposed else self.array
-        try:
-            return cast(Array, np.linalg.solve(array, right))
-        except np.linalg.LinAlgError as error:
-            raise SimulationError("a matrix to be inverted is singular") from error
-
-    def trace(self, power: int) -> Array:
-        inverse = np.linalg.matrix_power(np.linalg.inv(self.array), power)
-        return np.asarray(np.trace(inverse, axis1=-2, axis2=-1)).reshape(-1, 1, 1)
-
-
-def _stacked(solve: Callable[[Array], Array], right: Array) -> Array:
-    count, rows, columns = right.shape
-    flat = solve(right.transpose(1, 0, 2).reshape(rows, count * columns))
-    return flat.reshape(rows, count, columns).transpose(1, 0, 2)
-
-
-def _factor(method: str, array: Array, shift: Any) -> Any:
-    kinds = {"cholesky": _Cholesky, "lu": _LU, "tridiagonal": _Tridiagonal, "small": _Small}
-    return kinds[method](array, shift)
 
 
 def plain(node: Matrix) -> Matrix:
@@ -706,8 +138,8 @@ class _Compiler:
     ) -> int:
         if step in self.numbers:
             return self.numbers[step]
-        depends = any(self.depends[t.step] for t in _terms(step)) or any(
-            bool(getattr(c, "free_symbols", set()) & self.varied) for c in _scalars(step)
+        depends = any(self.depends[t.step] for t in terms_of(step)) or any(
+            bool(getattr(c, "free_symbols", set()) & self.varied) for c in scalars_of(step)
         )
         if self.shared and depends:
             kept = isinstance(step, Factor) and step.method in ("tridiagonal", "small")
@@ -1133,7 +565,7 @@ def compile_program(
         raise AssertionError
     scalars = {}
     for step in compiler.steps:
-        for scalar in _scalars(step):
+        for scalar in scalars_of(step):
             scalars[scalar] = _numbers(scalar, sizes, values, count)
     for term in results:
         scalars[term.coefficient] = _numbers(term.coefficient, sizes, values, count)

@@ -41,7 +41,8 @@ from threadpoolctl import ThreadpoolController
 
 from rmtsym import controls
 from rmtsym.errors import InputError, RmtsymError, SimulationError
-from rmtsym.evaluation import Program, compile_program
+from rmtsym.evaluation import compile_program
+from rmtsym.execution import Program
 from rmtsym.matrices import Gaussian, Iid, Indicator, Labels, Matrix, Ones, Vector, Wigner
 from rmtsym.rewriting import free_symbols
 from rmtsym.sampling import Array, Draws, Noise, NoiseLaw, Recipe, leaves, sample_seed
