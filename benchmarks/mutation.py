@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = ("linearization", "pencil", "structure", "dyson", "compilation", "programs")
+MODULES = ("linearization", "pencil", "structure", "dyson", "source", "compilation", "programs")
 TESTS = (
     "tests/test_compilation.py",
     "tests/test_dyson.py",

@@ -1,9 +1,7 @@
-"""From a fixed-point system to numbers: one generated expression, every number type.
+"""A fixed-point system evaluated with arrays: at one point, or at many at once.
 
 The coefficients of a system (entries of A, weights of Sigma, inner products) are exact expressions
-in its parameters. They are written once as Python source that uses ``+ - * /``, integer powers and
-``sqrt`` only, and evaluated with NumPy arrays (many points at once), mpmath numbers or balls. All
-that follows is linear algebra on arrays of these numbers:
+in its parameters, written once as source. All that follows is linear algebra on arrays of floats:
 
     Phi(u) = entries of E (A - Sigma(u))^{-1},   dPhi = E G (dSigma) G,   G = (A - Sigma)^{-1}.
 
@@ -22,119 +20,18 @@ True
 
 from __future__ import annotations
 
-import cmath
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import sympy as sp
 
-from rmtsym.errors import InputError, UnsupportedError
+from rmtsym.errors import InputError
+from rmtsym.linalg import Array, inverses, solutions
+from rmtsym.source import NUMPY, Program, load, slope_of, source_of
 from rmtsym.system import BilinearOutput, Block, DysonEquation, FixedPointSystem
-
-Array: TypeAlias = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The elementary operations of a number type."""
-
-    name: str
-    rational: Callable[[int, int], Any]
-    sqrt: Callable[[Any], Any]
-    exp: Callable[[Any], Any]
-    log: Callable[[Any], Any]
-    pi: Any
-    dtype: Any
-
-
-def cmath_or_math(name: str) -> Callable[[Any], Any]:
-    """The function of ``math``, or of ``cmath`` at complex numbers."""
-    real, complex_ = getattr(math, name), getattr(cmath, name)
-    return lambda x: complex_(x) if isinstance(x, complex) else real(x)
-
-
-NUMPY = Numbers("double", lambda p, q: p / q, np.sqrt, np.exp, np.log, np.pi, float)
-MATH = Numbers(
-    "double",
-    lambda p, q: p / q,
-    cmath_or_math("sqrt"),
-    cmath_or_math("exp"),
-    cmath_or_math("log"),
-    math.pi,
-    float,
-)
-EXTENDED = Numbers(
-    "extended double",
-    lambda p, q: np.longdouble(p) / np.longdouble(q),
-    np.sqrt,
-    np.exp,
-    np.log,
-    4 * np.arctan(np.longdouble(1)),
-    np.longdouble,
-)
-
-
-def source_of(expressions: Sequence[sp.Expr], parameters: Sequence[sp.Symbol]) -> str:
-    """Source of ``f(x, q, sqrt, exp, log, pi)`` that returns the values of the expressions.
-
-    >>> a, b = sp.symbols("a b")
-    >>> print(source_of([sp.sqrt(a) / 3 + b**2], [a, b]))
-    def f(x, q, sqrt, exp, log, pi):
-        return [x[1]**2 + q(1, 3)*sqrt(x[0])]
-    """
-    name = {symbol: f"x[{index}]" for index, symbol in enumerate(parameters)}
-    shared, reduced = sp.cse(list(expressions), symbols=sp.numbered_symbols("t_"))
-    lines = ["def f(x, q, sqrt, exp, log, pi):"]
-    for symbol, expression in shared:
-        name[symbol] = symbol.name
-        lines.append(f"    {symbol.name} = {_emit(expression, name)}")
-    lines.append(f"    return [{', '.join(_emit(e, name) for e in reduced)}]")
-    return "\n".join(lines)
-
-
-def _emit(expression: sp.Expr, name: Mapping[sp.Symbol, str]) -> str:
-    if expression in name:
-        return name[expression]
-    if expression.is_Integer:
-        return str(expression) if expression >= 0 else f"({expression})"
-    if expression.is_Rational:
-        return f"q({expression.p}, {expression.q})"
-    if expression.is_Float:
-        exact = Fraction(str(expression))
-        return f"q({exact.numerator}, {exact.denominator})"
-    if expression == sp.pi:
-        return "pi"
-    if expression.is_Add:
-        return " + ".join(_emit(a, name) for a in sorted(expression.args, key=str))
-    if expression.is_Mul:
-        return "*".join(_wrap(a, name) for a in sorted(expression.args, key=str))
-    if expression.is_Pow:
-        base, exponent = expression.args
-        if exponent.is_Integer:
-            power = f"{_wrap(base, name)}**{abs(exponent)}" if abs(exponent) != 1 else None
-            power = power or _wrap(base, name)
-            return power if exponent > 0 else f"(1/{power})"
-        if exponent.is_Rational and exponent.q == 2:
-            power = f"sqrt({_emit(base, name)})" + (f"**{abs(exponent.p)}" * (abs(exponent.p) != 1))
-            return power if exponent > 0 else f"(1/{power})"
-        return f"exp({_wrap(exponent, name)}*log({_emit(base, name)}))"
-    if isinstance(expression, (sp.exp, sp.log)):
-        return f"{type(expression).__name__}({_emit(expression.args[0], name)})"
-    raise UnsupportedError(
-        f"got {expression} ({type(expression).__name__}) among the coefficients; they are built "
-        "from symbols and rationals by + - * /, rational powers, exp and log"
-    )
-
-
-def _wrap(expression: sp.Expr, name: Mapping[sp.Symbol, str]) -> str:
-    text = _emit(expression, name)
-    return f"({text})" if (expression.is_Add or expression.is_Mul) and text[0] != "t" else text
 
 
 class _Register:
@@ -245,44 +142,41 @@ class CompiledSystem:
         return source_of(self.expressions, self.parameters)
 
     @cached_property
-    def function(self) -> Callable[..., list[Any]]:
+    def function(self) -> Program:
         return load(self.source)
 
-    def slope_function(self, variable: sp.Symbol) -> Callable[..., list[Any]]:
+    def slope_function(self, variable: sp.Symbol) -> Program:
         """The derivatives of all coefficients in one parameter."""
-        return _slope(self.expressions, self.parameters, variable)
+        return slope_of(self.expressions, self.parameters, variable)
 
     @cached_property
-    def formula(self) -> tuple[Callable[..., list[Any]], tuple[sp.Symbol, ...]]:
-        symbols = (
-            *self.system.linearization.symbols,
-            *(symbol for symbol, _, _ in self.system.derivatives),
-            *self.parameters,
-        )
-        return load(source_of([self.system.formula], symbols)), symbols
+    def formula(self) -> Program:
+        return formula_of(self.system)
 
-    def at(self, values: Mapping[Any, Any], numbers: Numbers = NUMPY) -> Point:
+    def at(self, values: Mapping[Any, Any]) -> Point:
         """The system at given parameter values (arrays of one shape for many points)."""
-        missing = [s for s in self.parameters if s not in values]
-        if missing:
-            raise InputError(
-                f"got no value for {', '.join(map(str, missing))}; "
-                f"this system needs {', '.join(map(str, self.parameters))}"
-            )
-        return Point(self, tuple(values[s] for s in self.parameters), numbers)
+        return Point(self, arguments(self.system, values))
 
 
-def load(source: str) -> Callable[..., list[Any]]:
-    namespace: dict[str, Any] = {}
-    exec(compile(source, "<rmtsym coefficients>", "exec"), namespace)
-    return cast(Callable[..., list[Any]], namespace["f"])
+def formula_of(system: FixedPointSystem) -> Program:
+    """The value as a function of limits, slopes of limits and parameters, in this order."""
+    symbols = (
+        *system.linearization.symbols,
+        *(symbol for symbol, _, _ in system.derivatives),
+        *system.parameters,
+    )
+    return load(source_of([system.formula], symbols))
 
 
-@lru_cache(maxsize=256)
-def _slope(
-    expressions: tuple[sp.Expr, ...], parameters: tuple[sp.Symbol, ...], variable: sp.Symbol
-) -> Callable[..., list[Any]]:
-    return load(source_of([sp.diff(e, variable) for e in expressions], parameters))
+def arguments(system: FixedPointSystem, values: Mapping[Any, Any]) -> tuple[Any, ...]:
+    """The parameters' values in order; InputError names those missing."""
+    missing = [s for s in system.parameters if s not in values]
+    if missing:
+        raise InputError(
+            f"got no value for {', '.join(map(str, missing))}; "
+            f"this system needs {', '.join(map(str, system.parameters))}"
+        )
+    return tuple(values[s] for s in system.parameters)
 
 
 @lru_cache(maxsize=256)
@@ -291,103 +185,34 @@ def compile_system(system: FixedPointSystem) -> CompiledSystem:
     return CompiledSystem(system)
 
 
-def inverse(matrix: Array) -> Array:
-    """Inverse of the last two axes, for floats, complex numbers or objects; nan where singular."""
-    if matrix.dtype != object:
-        try:
-            return cast(Array, np.linalg.inv(matrix))
-        except np.linalg.LinAlgError:
-            if matrix.ndim == 2:
-                return np.full_like(matrix, np.nan)
-            return np.stack([inverse(part) for part in matrix])
-    return solve_linear(matrix, _unit(matrix))
-
-
-def _unit(matrix: Array) -> Array:
-    size = matrix.shape[-1]
-    unit = np.zeros(matrix.shape, dtype=object)
-    unit[..., range(size), range(size)] = 1
-    return unit
-
-
-def solve_linear(matrix: Array, right: Array) -> Array:
-    """``matrix^{-1} right`` over the last two axes; Gauss-Jordan with pivoting for objects."""
-    if matrix.dtype != object and right.dtype != object:
-        try:
-            return cast(Array, np.linalg.solve(matrix, right))
-        except np.linalg.LinAlgError:
-            if matrix.ndim == 2:
-                return np.full(right.shape, np.nan, dtype=np.result_type(matrix, right))
-            return np.stack([solve_linear(m, r) for m, r in zip(matrix, right, strict=True)])
-    if matrix.ndim > 2:
-        pairs = zip(matrix, right, strict=True)
-        return np.stack([solve_linear(m, r) for m, r in pairs])
-    size = matrix.shape[0]
-    work = np.concatenate([matrix, right], axis=1)
-    for step in range(size):
-        pivot = step + max(range(size - step), key=lambda i: _magnitude(work[step + i, step]))
-        if pivot != step:
-            work[[step, pivot]] = work[[pivot, step]]
-        if _magnitude(work[step, step]) == 0:
-            raise ZeroDivisionError("singular matrix")
-        work[step] = work[step] / work[step, step]
-        for row in range(size):
-            if row != step and not _is_zero(work[row, step]):
-                work[row] = work[row] - work[row, step] * work[step]
-    return work[:, size:]
-
-
-def _magnitude(value: Any) -> Any:
-    lower = getattr(value, "abs_lower", None)
-    return float(lower()) if lower is not None else abs(value)
-
-
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, int) and value == 0
-
-
 class Point:
-    """A compiled system at one point, or at many (leading axis), of one number type."""
+    """A compiled system at one point, or at many (leading axis)."""
 
     def __init__(
-        self,
-        compiled: CompiledSystem,
-        values: tuple[Any, ...],
-        numbers: Numbers,
-        batch: tuple[int, ...] = (),
+        self, compiled: CompiledSystem, values: tuple[Any, ...], batch: tuple[int, ...] = ()
     ) -> None:
         self.compiled = compiled
         self.system = compiled.system
-        self.numbers = numbers
         self.values = values
-        shapes = [np.shape(v) for v in values] if numbers.dtype is not object else [()]
-        self.batch: tuple[int, ...] = np.broadcast_shapes(batch, *shapes)
+        self.batch: tuple[int, ...] = np.broadcast_shapes(batch, *map(np.shape, values))
         if len(self.batch) > 1:
             raise InputError(f"got parameters of shape {self.batch}; flatten them to one axis")
-        self.coefficients = self._evaluate(compiled.function)
+        self.coefficients = NUMPY.call(compiled.function, values)
         kinds = [np.asarray(c).dtype for c in self.coefficients]
-        self.dtype: Any = object if numbers.dtype is object else np.result_type(float, *kinds)
+        self.dtype: Any = np.result_type(float, *kinds)
         self._assembled: dict[Any, Any] = {}
-
-    def _evaluate(self, function: Callable[..., list[Any]]) -> list[Any]:
-        n = self.numbers
-        return function(self.values, n.rational, n.sqrt, n.exp, n.log, n.pi)
 
     def take(self, chosen: Array) -> Point:
         """The same system at some of the points."""
         if not self.batch:
             return self
         picked = tuple(np.broadcast_to(v, self.batch)[chosen] for v in self.values)
-        return Point(self.compiled, picked, self.numbers, np.empty(self.batch)[chosen].shape)
+        return Point(self.compiled, picked, np.empty(self.batch)[chosen].shape)
 
     def _number(self, value: sp.Expr) -> Any:
-        rational = sp.nsimplify(value, rational=True) if value.is_Float else value
-        if rational.is_Rational:
-            return self.numbers.rational(int(rational.p), int(rational.q))
-        if not value.free_symbols and self.numbers.dtype is not object:
+        if not value.free_symbols:
             return float(value)
-        function = load(source_of([value], self.compiled.parameters))
-        return self._evaluate(function)[0]
+        return NUMPY.call(load(source_of([value], self.compiled.parameters)), self.values)[0]
 
     def _law(self, block: Block) -> tuple[Array, Array] | None:
         """Weights (atoms,) and eigenvalues (atoms, matrices)."""
@@ -455,7 +280,7 @@ class Point:
         if shift is not None:
             for b, i, j in equation.inverses:
                 sigma[b][..., 0, i, j] -= shift
-        return [inverse(x - y) for x, y in zip(a, sigma, strict=True)]
+        return [inverses(x - y) for x, y in zip(a, sigma, strict=True)]
 
     def _pairs(self, component: int) -> list[tuple[int, Block, Array, Array, Array]]:
         """Per block: the scalar unknowns on it and their places (unknown, row)."""
@@ -580,7 +405,9 @@ class Point:
 
     def _limits(self, us: Sequence[Array], variable: sp.Symbol | None) -> list[tuple[Any, Any]]:
         slopes = (
-            None if variable is None else self._evaluate(self.compiled.slope_function(variable))
+            None
+            if variable is None
+            else NUMPY.call(self.compiled.slope_function(variable), self.values)
         )
         prepared: dict[int, tuple[list[Array], list[Array] | None]] = {}
         found = []
@@ -628,8 +455,8 @@ class Point:
                 change = g @ (dsigma[b] - da[b]) @ g
                 partial[..., own] = self._mean(block, change)[..., k, l]
         jacobian = self.jacobian(component, inverses)
-        identity = np.eye(self.count(component), dtype=int).astype(self.dtype)
-        return solve_linear(identity - jacobian, partial[..., None])[..., 0]
+        identity = np.eye(self.count(component))
+        return solutions(identity - jacobian, partial[..., None])[..., 0]
 
     def _trace(
         self, output: _Trace, component: int, g: list[Array], dg: Any, slopes: Any
@@ -695,14 +522,14 @@ class Point:
     ) -> tuple[Any, Any]:
         k = output.count
         small, dsmall = self._spikes(output, component, g, dg, slopes)
-        solution = -solve_linear(small[..., :k], small[..., k:])[..., 0]
+        solution = -solutions(small[..., :k], small[..., k:])[..., 0]
         total: Any = self.coefficients[output.constant]
         for index, c in output.readout:
             total = total + self.coefficients[c] * solution[..., index]
         if slopes is None:
             return total, None
         right = dsmall[..., k:] + dsmall[..., :k] @ solution[..., None]
-        change = -solve_linear(small[..., :k], right)[..., 0]
+        change = -solutions(small[..., :k], right)[..., 0]
         slope: Any = slopes[output.constant]
         for index, c in output.readout:
             slope = (
@@ -720,7 +547,4 @@ class Point:
         if not limits:
             limits = self.limits(us)
         totals = [slopes[variable][k] for _, k, variable in self.system.derivatives]
-        function, _ = self.compiled.formula
-        n = self.numbers
-        arguments = (*limits, *totals, *self.values)
-        return function(arguments, n.rational, n.sqrt, n.exp, n.log, n.pi)[0]
+        return NUMPY.call(self.compiled.formula, (*limits, *totals, *self.values))[0]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rmtsym.compilation import Array, Point, solve_linear
+from rmtsym.compilation import Point
+from rmtsym.linalg import Array, solutions
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class DenseContinuation:
                 break
             system = identity - point.jacobian(component, inverses) * t[:, None, None]
             system[dead] = identity
-            update = solve_linear(system, np.where(dead[:, None], 0, difference)[..., None])[..., 0]
+            update = solutions(system, np.where(dead[:, None], 0, difference)[..., None])[..., 0]
             u = np.where((~(good | dead))[:, None], u + update, u)
             good |= (size >= previous * 0.5) & (size < 1e-9) & ~dead
             if np.all(good | dead):
@@ -107,5 +108,5 @@ class DenseContinuation:
             right = jacobian @ u[..., None]
             if np.any(shift):
                 right -= (shift[:, None] * point.shift_slope(component, inverses))[..., None]
-            slope = solve_linear(system, np.where(dead[:, None, None], 0, right))[..., 0]
+            slope = solutions(system, np.where(dead[:, None, None], 0, right))[..., 0]
         return u, size, good, slope

@@ -67,7 +67,7 @@ def _inverse(matrix: Array) -> Array:
         double: Any = np.result_type(matrix.dtype, np.float32)
         if double in (np.longdouble, np.clongdouble):
             double = np.complex128 if np.iscomplexobj(matrix) else np.float64
-        found = _plain_inverse(scaled.astype(double))
+        found = inverses(scaled.astype(double))
         if matrix.dtype in (np.longdouble, np.clongdouble):
             found = found.astype(matrix.dtype)
             for _ in range(2):
@@ -75,13 +75,24 @@ def _inverse(matrix: Array) -> Array:
         return cast(Array, found * np.swapaxes(columns, -1, -2) * np.swapaxes(rows, -1, -2))
 
 
-def _plain_inverse(matrix: Array) -> Array:
+def inverses(matrix: Array) -> Array:
+    """Inverses over the last two axes, of floats as they stand; nan where singular."""
     try:
         return cast(Array, np.linalg.inv(matrix))
     except np.linalg.LinAlgError:
         if matrix.ndim == 2:
             return np.full_like(matrix, np.nan)
-        return np.stack([_plain_inverse(part) for part in matrix])
+        return np.stack([inverses(part) for part in matrix])
+
+
+def solutions(matrix: Array, right: Array) -> Array:
+    """``matrix^{-1} right`` over the last two axes, of floats as they stand; nan where singular."""
+    try:
+        return cast(Array, np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        if matrix.ndim == 2:
+            return np.full(right.shape, np.nan, dtype=np.result_type(matrix, right))
+        return np.stack([solutions(m, r) for m, r in zip(matrix, right, strict=True)])
 
 
 def solve_batch(matrix: Array, right: Array) -> Array:

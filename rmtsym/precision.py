@@ -26,13 +26,14 @@ import sympy as sp
 from flint import acb, arb, fmpq
 
 from rmtsym.balls import BITS_PER_DIGIT, compile_ball, precision, to_mpf
-from rmtsym.compilation import CompiledSystem, Numbers
+from rmtsym.compilation import CompiledSystem
 from rmtsym.digits import Digits
 from rmtsym.errors import ConvergenceError, InputError, PrecisionError
-from rmtsym.linalg import inverse
+from rmtsym.linalg import Array, inverse
 from rmtsym.parsing import exact_number
-from rmtsym.programs import AnyCore, Array, Coefficients, Programs, programs
+from rmtsym.programs import AnyCore, Coefficients, Programs, programs
 from rmtsym.solver import Solution, bind, solve
+from rmtsym.source import Numbers
 from rmtsym.system import FixedPointSystem
 
 GUARD = 12

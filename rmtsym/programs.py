@@ -22,19 +22,18 @@ floats, NumPy arrays (many points at once), extended doubles, balls, series.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import sympy as sp
 
-from rmtsym.compilation import NUMPY, CompiledSystem, Numbers, load, source_of
+from rmtsym.compilation import CompiledSystem, arguments, formula_of
 from rmtsym.cores import DenseCore, DenseEquation
-from rmtsym.errors import InputError
-from rmtsym.linalg import inverse
+from rmtsym.linalg import Array, inverse
+from rmtsym.source import NUMPY, Numbers, Program, load, slope_of, source_of
 from rmtsym.system import (
     BilinearOutput,
     Block,
@@ -45,21 +44,11 @@ from rmtsym.system import (
 )
 from rmtsym.tape import Tape, Value, sum_of
 
-Array: TypeAlias = npt.NDArray[Any]
-Program: TypeAlias = Callable[..., list[Any]]
-
 FEW = 14
 """Cores of more unknowns than this, eliminated ones aside, are solved with matrices."""
 
 SHIFT = sp.Symbol("shift")
 """Added to every inverse of the expression; 0 but on the way to systems that need it."""
-
-
-@lru_cache(maxsize=256)
-def _slope(
-    expressions: tuple[sp.Expr, ...], parameters: tuple[sp.Symbol, ...], variable: sp.Symbol
-) -> Program:
-    return load(source_of([sp.diff(e, variable) for e in expressions], parameters))
 
 
 # -- recording ----------------------------------------------------------------------------------
@@ -458,12 +447,7 @@ class Programs:
 
     @cached_property
     def _formula(self) -> Program:
-        symbols = (
-            *self.system.linearization.symbols,
-            *(symbol for symbol, _, _ in self.system.derivatives),
-            *self.parameters,
-        )
-        return load(source_of([self.system.formula], symbols))
+        return formula_of(self.system)
 
     @cached_property
     def variables(self) -> tuple[sp.Symbol, ...]:
@@ -472,13 +456,7 @@ class Programs:
 
     def arguments(self, values: Mapping[Any, Any]) -> tuple[Any, ...]:
         """The parameters' values in order; InputError names those missing."""
-        missing = [s for s in self.parameters if s not in values]
-        if missing:
-            raise InputError(
-                f"got no value for {', '.join(map(str, missing))}; "
-                f"this system needs {', '.join(map(str, self.parameters))}"
-            )
-        return tuple(values[s] for s in self.parameters)
+        return arguments(self.system, values)
 
     def _split(self, flat: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         first, second, _ = self.sizes
@@ -487,7 +465,7 @@ class Programs:
     def coefficients(self, values: Mapping[Any, Any], numbers: Numbers = NUMPY) -> Coefficients:
         """All coefficients at given parameters (numbers, or arrays of one shape)."""
         x = self.arguments(values)
-        flat = self._call(self._function, x, numbers)
+        flat = numbers.call(self._function, x)
         laws = self._law_numbers(x, numbers)
         return Coefficients(*self._split(flat), *laws)
 
@@ -495,8 +473,8 @@ class Programs:
         self, values: Mapping[Any, Any], variable: sp.Symbol, numbers: Numbers = NUMPY
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """The derivatives of the coefficients a, s, o in one parameter."""
-        program = _slope(self.expressions, self.parameters, variable)
-        return self._split(self._call(program, self.arguments(values), numbers))
+        program = slope_of(self.expressions, self.parameters, variable)
+        return self._split(numbers.call(program, self.arguments(values)))
 
     def _law_numbers(self, x: tuple[Any, ...], numbers: Numbers) -> tuple[list[Any], list[Any]]:
         if not self._laws:
@@ -525,11 +503,7 @@ class Programs:
     ) -> list[Any]:
         if all(e.is_Rational for e in expressions):
             return [numbers.rational(int(e.p), int(e.q)) for e in expressions]
-        return self._call(_constant_program(expressions, self.parameters), x, numbers)
-
-    def _call(self, program: Program, x: tuple[Any, ...], numbers: Numbers) -> list[Any]:
-        n = numbers
-        return program(x, n.rational, n.sqrt, n.exp, n.log, n.pi)
+        return numbers.call(_constant_program(expressions, self.parameters), x)
 
     def value(
         self,
@@ -554,7 +528,7 @@ class Programs:
         if not limits:
             limits = self.limits(*vs, k.a, k.s, k.o, k.l, **calls)
         slopes = [totals[variable][index] for _, index, variable in self.system.derivatives]
-        return self._call(self._formula, (*limits, *slopes, *self.arguments(values)), numbers)[0]
+        return numbers.call(self._formula, (*limits, *slopes, *self.arguments(values)))[0]
 
     def unknowns(self, vs: Sequence[Any], k: Coefficients) -> list[list[Any]]:
         """All scalar unknowns of every component, the eliminated ones too."""
@@ -627,3 +601,23 @@ def programs(system: FixedPointSystem | CompiledSystem) -> Programs:
 @lru_cache(maxsize=256)
 def _programs(system: FixedPointSystem) -> Programs:
     return Programs(system)
+
+
+def run(program: Any, v: Array, *lists: list[Any], k: Coefficients) -> Array:
+    """A program of (v, a, s, l, ...) at many points; at one, on plain numbers, which is faster."""
+    points = v.shape[1]
+    if points == 1:
+        k = k.single()
+        plain = [[x.item() if isinstance(x, np.ndarray) else x for x in one] for one in lists]
+        try:
+            found = program(
+                v[:, 0].tolist(), *plain[:2], k.l, *plain[2:], mean=k.mean, inverse=inverse
+            )
+        except (ZeroDivisionError, OverflowError):
+            return np.full((1, 1), np.nan)
+        return np.array(found)[:, None]
+    found = program(v, *lists[:2], k.l, *lists[2:], mean=k.mean, inverse=inverse)
+    result = np.empty((len(found), points), dtype=np.result_type(*found))
+    for row, value in zip(result, found, strict=True):
+        row[:] = value
+    return result

@@ -25,11 +25,12 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from rmtsym.compilation import CompiledSystem, Numbers
+from rmtsym.compilation import CompiledSystem
 from rmtsym.errors import InputError
 from rmtsym.linalg import inverse
 from rmtsym.programs import programs
 from rmtsym.solver import bind, solve
+from rmtsym.source import Numbers
 from rmtsym.system import FixedPointSystem
 
 Array = npt.NDArray[np.float64]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from rmtsym.compilation import compile_system, inverse, solve_linear
+from rmtsym.compilation import compile_system
 from rmtsym.dyson import derive
+from rmtsym.linalg import inverse, inverses, solutions, solve_batch, solve_linear
 from rmtsym.matrices import (
     D,
     Deterministic,
@@ -146,11 +147,16 @@ def test_linear_systems_of_exact_numbers():
     exact = np.array([[Fraction(int(x)) for x in row] for row in plain], dtype=object)
     right = np.array([[Fraction(k), Fraction(1)] for k in range(5)], dtype=object)
     assert np.all(exact @ solve_linear(exact, right) == right)
-    assert np.all(exact @ inverse(exact) == np.eye(5, dtype=int))
+    found = np.array(inverse(5, list(exact.ravel())), dtype=object).reshape(5, 5)
+    assert np.all(exact @ found == np.eye(5, dtype=int))
     batch = np.stack([exact, 2 * exact])
-    assert np.all(batch[1] @ inverse(batch)[1] == np.eye(5, dtype=int))
+    assert np.all(batch[1] @ solve_batch(batch, np.stack([right, right]))[1] == right)
     with pytest.raises(ZeroDivisionError):
         solve_linear(np.array([[1, 2], [2, 4]], dtype=object), np.array([[1], [1]], dtype=object))
-    assert np.all(np.isnan(solve_linear(np.ones((2, 2)), np.ones((2, 1)))))
+
+
+def test_singular_matrices_are_nan():
+    assert np.all(np.isnan(solutions(np.ones((2, 2)), np.ones((2, 1)))))
     singular = np.stack([np.ones((2, 2)), np.eye(2)])
-    assert np.array_equal(inverse(singular)[1], np.eye(2)) and np.isnan(inverse(singular)[0]).all()
+    found = inverses(singular)
+    assert np.array_equal(found[1], np.eye(2)) and np.isnan(found[0]).all()
