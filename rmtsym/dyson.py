@@ -38,18 +38,10 @@ from typing import Any
 
 import sympy as sp
 
+from rmtsym.algebra import Transpose
 from rmtsym.errors import InputError, UnsupportedError
 from rmtsym.linearization import is_size, linearize
-from rmtsym.matrices import (
-    ONE,
-    Identity,
-    Matrix,
-    SpectralLaw,
-    Transpose,
-    Vector,
-    Wigner,
-    scalar,
-)
+from rmtsym.matrices import Identity, Matrix, SpectralLaw, Vector, Wigner
 from rmtsym.pencil import (
     Entry,
     Inner,
@@ -58,6 +50,7 @@ from rmtsym.pencil import (
     build,
     relative_inner,
 )
+from rmtsym.scalars import ONE, scalar
 from rmtsym.structure import odd_pairs, possible_pairs, transposition
 from rmtsym.system import (
     BilinearOutput,

@@ -56,3 +56,9 @@ class SimulationError(RmtsymError):
     def __init__(self, message: str, estimate: Any = None) -> None:
         super().__init__(message)
         self.estimate = estimate
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ``InputError`` unless the condition holds."""
+    if not condition:
+        raise InputError(message)

@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from rmtsym.algebra import Inverse, Product, Scaled, Sum, Transpose
 from rmtsym.errors import InputError
 from rmtsym.execution import Program
 from rmtsym.matrices import (
@@ -44,15 +45,10 @@ from rmtsym.matrices import (
     Entrywise,
     Gaussian,
     Identity,
-    Inverse,
     Matrix,
     OffDiagonal,
-    Product,
     RowSoftmax,
-    Scaled,
-    Sum,
     Trace,
-    Transpose,
     Vector,
     Wigner,
 )

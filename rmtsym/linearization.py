@@ -42,6 +42,7 @@ from typing import Any
 import mpmath
 import sympy as sp
 
+from rmtsym.algebra import Product, Scaled, Sum, Transpose
 from rmtsym.errors import InputError, UnsupportedError
 from rmtsym.matrices import (
     Deterministic,
@@ -54,11 +55,7 @@ from rmtsym.matrices import (
     Matrix,
     OffDiagonal,
     Ones,
-    Product,
     RowSoftmax,
-    Scaled,
-    Sum,
-    Transpose,
     Vector,
     Wigner,
     inner,

@@ -35,28 +35,24 @@ from typing import Any, TypeAlias
 
 import sympy as sp
 
+from rmtsym.algebra import Inverse, Product, Scaled, Sum, Transpose
 from rmtsym.errors import InputError, UnsupportedError
 from rmtsym.linearization import GaussianEquivalent, linearize, split_scale
 from rmtsym.matrices import (
-    ONE,
     D,
     Deterministic,
     Entrywise,
     Gaussian,
     Identity,
-    Inverse,
     Matrix,
     OffDiagonal,
-    Product,
-    Scaled,
-    Sum,
     Trace,
-    Transpose,
     Vector,
     Wigner,
     inner,
 )
 from rmtsym.rewriting import differentiate, rebuild, walk
+from rmtsym.scalars import ONE
 
 Random: TypeAlias = Gaussian | Wigner | Transpose
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import sympy as sp
 
+from rmtsym.algebra import Inverse, Product, Scaled, Sum, Transpose
 from rmtsym.errors import InputError
 from rmtsym.matrices import (
     D,
@@ -19,15 +20,10 @@ from rmtsym.matrices import (
     Entrywise,
     Gaussian,
     Identity,
-    Inverse,
     Matrix,
     OffDiagonal,
-    Product,
     RowSoftmax,
-    Scaled,
-    Sum,
     Trace,
-    Transpose,
     Vector,
     Wigner,
 )

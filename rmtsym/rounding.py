@@ -107,6 +107,7 @@ def in_extended(
 
 
 def narrow_type(x: Array) -> Any:
+    """The double precision type that holds x."""
     return np.complex128 if np.iscomplexobj(x) else np.float64
 
 

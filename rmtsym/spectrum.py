@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
+from rmtsym.algebra import Inverse, Product, Scaled, Sum, Transpose
 from rmtsym.compilation import CompiledSystem, Point, compile_system
 from rmtsym.dyson import derive, fixed_point
 from rmtsym.elimination import polynomial
@@ -44,14 +45,9 @@ from rmtsym.matrices import (
     Deterministic,
     Entrywise,
     Identity,
-    Inverse,
     Matrix,
     OffDiagonal,
-    Product,
-    Scaled,
-    Sum,
     Trace,
-    Transpose,
     Vector,
     inner,
 )

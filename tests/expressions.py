@@ -14,18 +14,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from rmtsym.algebra import Inverse, Product, Scaled, Sum, Transpose
 from rmtsym.linearization import GaussianEquivalent
 from rmtsym.matrices import (
     Deterministic,
     Gaussian,
     Identity,
-    Inverse,
     Matrix,
-    Product,
-    Scaled,
-    Sum,
     Trace,
-    Transpose,
     Vector,
     Wigner,
     dimensions,

@@ -9,7 +9,7 @@ import rmtsym
 PACKAGE = Path(rmtsym.__file__).parent
 LAYERS = [
     ["errors", "files"],
-    ["digits", "parsing", "matrices"],
+    ["digits", "parsing", "scalars", "laws", "algebra", "matrices"],
     ["rewriting"],
 ]
 

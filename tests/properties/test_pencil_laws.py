@@ -9,9 +9,10 @@ from expressions import Drawer, literal, m, n, naive_limits, p, pencil_value, sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rmtsym.algebra import Product
 from rmtsym.dyson import derive
 from rmtsym.linearization import linearize
-from rmtsym.matrices import Identity, Product, Trace
+from rmtsym.matrices import Identity, Trace
 from rmtsym.pencil import build
 from rmtsym.rewriting import walk
 from rmtsym.solver import solve
