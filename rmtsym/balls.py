@@ -144,8 +144,6 @@ _FUNCTIONS: dict[Any, Callable[[Ball, bool], Ball]] = {
     sympy.ceiling: _real("ceiling", lambda x: x.ceil()),
     sympy.Heaviside: _real("Heaviside", lambda x: (x.sgn() + 1) / 2),
 }
-ANALYTIC_FUNCTIONS = frozenset(f for f in _FUNCTIONS if f not in (
-    sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.Heaviside))  # fmt: skip
 
 
 def constant_ball(x: Expr) -> arb:

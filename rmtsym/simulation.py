@@ -29,7 +29,7 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -613,9 +613,3 @@ def run(
     estimate = _estimate(model, done, shape)
     assert estimate is not None
     return estimate
-
-
-def with_samples(estimate: Estimate, more: Estimate) -> Estimate:
-    """Both estimates as one."""
-    merged = Estimate.from_samples(np.concatenate([estimate.samples, more.samples]))
-    return replace(merged, sizes=estimate.sizes, seed=estimate.seed, digest=estimate.digest)
