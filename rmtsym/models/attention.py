@@ -19,18 +19,15 @@ Attention versus Linear Regression*, arXiv 2506.18656, Theorem 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 import rmtsym.models.tokens as at
-from rmtsym.agreement import Verdict, verify
-from rmtsym.certification import CertifiedSolution, certify
-from rmtsym.digits import Digits
+from rmtsym.agreement import Verdict
+from rmtsym.certification import CertifiedSolution
 from rmtsym.errors import InputError
 from rmtsym.matrices import (
     D,
@@ -43,11 +40,10 @@ from rmtsym.matrices import (
     Vector,
     dimensions,
 )
-from rmtsym.models.base import Example, Model, coordinates, gram, notes_on_floats, positive
+from rmtsym.models.base import Example, Model, notes_on_floats
 from rmtsym.models.tokens import BALANCED, Case, Tokens, kernel, training_error, weights
 from rmtsym.nonlinearity import Nonlinearity
-from rmtsym.precision import refine
-from rmtsym.solver import Solution, require_physical, solve
+from rmtsym.solver import Solution
 from rmtsym.system import FixedPointSystem
 
 n, p = dimensions("n p")
@@ -125,7 +121,8 @@ def attention_case(
     """
     values = at.token_values(ratio, gamma, label_mean, kurtosis)
     full = at.nonzero("alpha", alpha, "the full part of W")
-    chosen = Nonlinearity(function).scaled(full)
+    chosen = Nonlinearity(function)
+    chosen = chosen if full == 1 else chosen.scaled(full)
     if uncentred and chosen.coefficient(0) == 0:
         uncentred = False
     given = at.scaled_weights(at.pairs_of(w_k, w_q), full)
@@ -148,65 +145,16 @@ def read_nonlinearity(function: Any) -> Nonlinearity:
 
 
 def attention_solution(
-    function: Any,
-    *,
-    ratio: Any,
-    gamma: Any,
-    mu: Any = None,
-    w_k: Any = None,
-    w_q: Any = None,
-    digits: int | None = None,
-    certified: bool = False,
-    **beyond: Any,
+    function: Any, *, digits: int | None = None, certified: bool = False, **parameters: Any
 ) -> Solution:
     """As :func:`attention_error`, with residual and unknowns (and ``enclosure`` if certified)."""
-    from rmtsym.models import attention as here
-
-    if _is_general(w_k, w_q, beyond):
-        if certified:
-            raise InputError(
-                "got certified=True beyond rank one, balanced labels and centred f; "
-                "use certify(system, values) on the system of the model"
-            )
-        case = attention_case(function, ratio=ratio, gamma=gamma, mu=mu, w_k=w_k, w_q=w_q, **beyond)
-        return case.solution(digits)
-    chosen = read_nonlinearity(function)
-    rows = coordinates({"mu": mu, "w_k": w_k, "w_q": w_q})
-    values: dict[Any, Any] = {
-        here.c: positive("ratio", ratio, "p/n"),
-        here.gamma: positive("gamma", gamma, "the ridge penalty"),
-        **gram({here.mu: rows["mu"], here.w_k: rows["w_k"], here.w_q: rows["w_q"]}),
-    }
-    system = attention_system()
-    if digits is not None or certified:
-        digits = 15 if digits is None else digits
-        if any(np.ndim(v) > 0 for v in values.values() if not isinstance(v, sp.Basic)):
-            raise InputError(f"got arrays with digits={digits}; ask for digits point by point")
-        method = certify if certified else refine
-        solution = method(system, values, nonlinearities={here.f: chosen}, digits=digits)
-        notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "mu": mu, "w_k": w_k, "w_q": w_q})
-        return replace(solution, value=Digits.of(solution.value, digits, notes), notes=notes)
-    solution = solve(system, values, nonlinearities={here.f: chosen})
-    value = np.asarray(solution.value)
-    require_physical(
-        (value >= -1e-12) & (value <= 1 + 1e-12),
-        "the solution found gives an error outside [0, 1]: not the physical branch",
-        solution,
-    )
-    return solution
-
-
-def _is_general(w_k: Any, w_q: Any, beyond: Mapping[str, Any]) -> bool:
-    """Whether anything goes beyond rank one, ``alpha = 1``, balanced labels and centred f."""
-    plain = {"alpha": 1, "label_mean": 0, "kurtosis": 3, "uncentred": False}
-    if any(name not in plain or value != plain[name] for name, value in beyond.items()):
-        return True
-    return any(
-        hasattr(row, "__len__") and not isinstance(row, str)
-        for value in (w_k, w_q)
-        if hasattr(value, "__len__") and not isinstance(value, str)
-        for row in value
-    )
+    case = attention_case(function, **parameters)
+    if certified and case.model is not ATTENTION:
+        raise InputError(
+            "got certified=True beyond rank one, balanced labels and centred f; "
+            "use certify(system, values) on the system of the model"
+        )
+    return case.solution(digits, certified)
 
 
 def attention_error(
@@ -296,37 +244,16 @@ def verify_attention(
     >>> verdict.agrees
     True
     """
-    from rmtsym.models import attention as here
-
-    chosen = read_nonlinearity(f)
-    rows = coordinates({"mu": mu, "w_k": w_k, "w_q": w_q})
-    c, penalty = positive("ratio", ratio, "p/n"), positive("gamma", gamma, "the ridge penalty")
-    if not isinstance(c, sp.Basic) or not isinstance(penalty, sp.Basic):
+    case = attention_case(f, ratio=ratio, gamma=gamma, mu=mu, w_k=w_k, w_q=w_q)
+    if not all(isinstance(value, sp.Basic) for value in case.values.values()):
         raise InputError("got several values of ratio or gamma; verify one point at a time")
-    if theory is None:
-        theory = attention_error(
-            chosen, ratio=c, gamma=penalty, mu=rows["mu"], w_k=rows["w_k"], w_q=rows["w_q"]
-        )
-    ladder: dict[str, Any] = {"ratios": {n: 1, p: c}}
     if sizes is not None:
         if len(sizes) < 2 or any(isinstance(m, bool) or m < 20 for m in sizes):
             raise InputError(
                 f"got sizes {list(sizes)}; a ladder has at least two sizes of at least 20 tokens"
             )
-        ladder = {"sizes": [{n: int(m), p: max(2, round(float(c) * m))} for m in sizes]}
-    return verify(
-        here.ERROR,
-        theory,
-        **ladder,
-        repetitions=repetitions,
-        values={here.gamma: float(penalty)},
-        vectors={
-            here.mu: [float(x) for x in rows["mu"]],
-            here.w_k: [float(x) for x in rows["w_k"]],
-            here.w_q: [float(x) for x in rows["w_q"]],
-        },
-        nonlinearities={here.f: chosen},
-        seed=seed,
-        progress=progress,
-        **options,
+        c = float(case.values[at.c])
+        options["sizes"] = [{n: int(m), p: max(2, round(c * m))} for m in sizes]
+    return case.verify(
+        theory=theory, repetitions=repetitions, seed=seed, progress=progress, **options
     )

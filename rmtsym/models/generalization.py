@@ -27,6 +27,7 @@ S. Rosset and R. J. Tibshirani, Ann. Statist. 50 (2022) (test error of ridge reg
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -114,14 +115,7 @@ def attention_test_case(function: Any, **parameters: Any) -> Case:
     """The model at one point; parameters as for :func:`attention_test_error`."""
     training = attention_case(function, **parameters)
     model = attention_test_model(len(training.vectors) // 2, at.tokens_of(training.values))
-    return Case(
-        model,
-        training.values,
-        training.vectors,
-        training.nonlinearities,
-        training.notes,
-        training.order,
-    )
+    return replace(training, model=model, largest=np.inf)
 
 
 def attention_test_error(

@@ -20,6 +20,7 @@ Source: the kernel of Z. Liao et al., arXiv 2506.18656, Theorem 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -76,10 +77,7 @@ def target_case(function: Any, *, correlation: Any, **parameters: Any) -> Case:
         at.tokens_of(fitted.values),
         not parameters.get("uncentred", False) or chosen.coefficient(0) == 0,
     )
-    values = {**fitted.values, r: number}
-    return Case(
-        model, values, fitted.vectors, fitted.nonlinearities, fitted.notes, fitted.order, 1.0
-    )
+    return replace(fitted, model=model, values={**fitted.values, r: number})
 
 
 def target_error(

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from rmtsym.agreement import Verdict, verify
+from rmtsym.certification import certify
 from rmtsym.digits import Digits
 from rmtsym.errors import InputError
 from rmtsym.matrices import (
@@ -112,13 +114,18 @@ class Case:
         known = {**self.values, **gram(self.vectors)}
         return {s: v for s, v in known.items() if s in self.model.system.parameters}
 
-    def solution(self, digits: int | None = None) -> Solution:
-        """The limit of the expression; with ``digits`` that many correct digits."""
+    def solution(self, digits: int | None = None, certified: bool = False) -> Solution:
+        """The limit of the expression; with ``digits`` that many correct digits.
+
+        ``certified``: with a ball proven to hold it (15 digits unless given).
+        """
         values = self.parameters
-        if digits is not None:
+        if digits is not None or certified:
+            digits = 15 if digits is None else digits
             if any(np.ndim(v) > 0 for v in values.values() if not isinstance(v, sp.Basic)):
                 raise InputError(f"got arrays with digits={digits}; ask for digits point by point")
-            found = refine(
+            method = certify if certified else refine
+            found: Solution = method(
                 self.model.system, values, nonlinearities=self.nonlinearities, digits=digits
             )
             value = Digits.of(found.value, digits, self.notes)
@@ -133,14 +140,12 @@ class Case:
         )
         return found
 
-    def verify(self, **options: Any) -> Any:
+    def verify(self, **options: Any) -> Verdict:
         """Judge the limit by simulating the expression on a ladder of sizes.
 
         ``options`` go to :func:`rmtsym.agreement.verify`; the noise law is chosen by kurtosis
         unless given.
         """
-        from rmtsym.agreement import verify
-
         if "sizes" not in options:
             relative = {size: sp.sympify(share) for size, share in self.model.sizes}
             exact = {s: v for s, v in self.values.items() if isinstance(v, sp.Basic)}
@@ -190,7 +195,7 @@ def noise_of(kappa: Any) -> str:
 
 
 def read_weights(name: str, value: Any) -> list[Any]:
-    """Columns of a (d, r) array, or the one column of a vector; none for None.
+    """Columns of a (d, r) array, or the one column of a vector; ``[None]`` if none is given.
 
     >>> read_weights("w_k", [[1, 0], [0, 2]])
     [[1, 0], [0, 2]]
@@ -199,6 +204,8 @@ def read_weights(name: str, value: Any) -> list[Any]:
     """
     if value is None or isinstance(value, str) or not hasattr(value, "__len__"):
         return [value]
+    if len(value) == 0:
+        return [None]
     rows = [row if hasattr(row, "__len__") and not isinstance(row, str) else None for row in value]
     if all(row is None for row in rows):
         return [list(value)]
