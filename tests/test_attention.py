@@ -151,6 +151,13 @@ def test_a_float_is_read_as_its_shortest_decimal_and_the_result_says_so():
     assert other.notes == ()
 
 
+def test_no_coordinates_are_a_zero_vector():
+    point = {"ratio": 1, "gamma": 1, "mu": [1.5, 0], "w_q": [1, 2]}
+    plain = attention_error("tanh(t)", **point)
+    assert attention_error("tanh(t)", **point, w_k=[]) == plain
+    assert attention_error("tanh(t)", **point, w_k=[0, 0], label_mean=0) == plain
+
+
 def test_broadcast():
     ratio = np.array([[0.5], [2.0]])
     gamma = np.array([0.1, 1.0, 10.0])

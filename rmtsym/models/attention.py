@@ -40,7 +40,7 @@ from rmtsym.matrices import (
     Vector,
     dimensions,
 )
-from rmtsym.models.base import Example, Model, notes_on_floats
+from rmtsym.models.base import Example, Model
 from rmtsym.models.tokens import BALANCED, Case, Tokens, kernel, training_error, weights
 from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.solver import Solution
@@ -126,14 +126,13 @@ def attention_case(
     if uncentred and chosen.coefficient(0) == 0:
         uncentred = False
     given = at.scaled_weights(at.pairs_of(w_k, w_q), full)
-    notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "mu": mu, "w_k": w_k, "w_q": w_q})
     chosen = chosen if uncentred else chosen.centred()
     return Case(
         attention_model(len(given), at.tokens_of(values), not uncentred),
         values,
         at.place(at.mu, mu, at.named(given)),
         {f: chosen},
-        notes,
+        {"ratio": ratio, "gamma": gamma, "mu": mu, "w_k": w_k, "w_q": w_q},
         at.bias_order(values, [chosen]),
         1.0,
     )

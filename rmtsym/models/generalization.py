@@ -46,7 +46,7 @@ from rmtsym.matrices import (
     dimensions,
 )
 from rmtsym.models.attention import attention_case, f
-from rmtsym.models.base import Example, Model, notes_on_floats
+from rmtsym.models.base import Example, Model
 from rmtsym.models.regression import _snr
 from rmtsym.models.tokens import BALANCED, Case, Tokens, gamma, kernel, mu, n, p, weights
 
@@ -156,11 +156,11 @@ def attention_test_error(
 def regression_test_case(*, ratio: Any, gamma: Any, snr: Any = 0) -> Case:
     """The model at one point; parameters as for :func:`regression_test_error`."""
     values = at.token_values(ratio, gamma)
-    notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "snr": snr})
     strength = _snr(snr)
     if not isinstance(strength, sp.Basic):
         raise InputError("got several values of snr; broadcast ratio and gamma only")
-    return Case(REGRESSION_TEST, values, {mu: (sp.sqrt(strength),)}, {}, notes)
+    given = {"ratio": ratio, "gamma": gamma, "snr": snr}
+    return Case(REGRESSION_TEST, values, {mu: (sp.sqrt(strength),)}, {}, given)
 
 
 def regression_test_error(

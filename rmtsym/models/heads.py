@@ -32,7 +32,7 @@ import sympy as sp
 import rmtsym.models.tokens as at
 from rmtsym.errors import InputError
 from rmtsym.matrices import Matrix, RowSoftmax, Vector
-from rmtsym.models.base import Example, Model, notes_on_floats
+from rmtsym.models.base import Example, Model
 from rmtsym.models.softmax import Softmax, inverse_temperature
 from rmtsym.models.tokens import BALANCED, Case, Tokens, kernel, n, p, training_error, weights
 from rmtsym.nonlinearity import Nonlinearity
@@ -155,11 +155,11 @@ def heads_case(
         functions.append(known.index(f))
     vectors = at.place(at.mu, mu, placed)
     model = heads_model(tuple(functions), tuple(ranks), at.tokens_of(values))
-    notes = notes_on_floats({"ratio": ratio, "gamma": gamma, "mu": mu})
     named = {_function(k): f for k, f in enumerate(known)}
     softmax = any(isinstance(head.f, Softmax) for head in heads)
     order = 0.5 if softmax else at.bias_order(values, known)
-    return Case(model, values, vectors, named, notes, order, 1.0)
+    read = {"ratio": ratio, "gamma": gamma, "mu": mu}
+    return Case(model, values, vectors, named, read, order, 1.0)
 
 
 def heads_error(

@@ -38,7 +38,7 @@ import sympy as sp
 import rmtsym.models.tokens as at
 from rmtsym.errors import InputError
 from rmtsym.matrices import Matrix, RowSoftmax
-from rmtsym.models.base import Example, Model, notes_on_floats
+from rmtsym.models.base import Example, Model
 from rmtsym.models.tokens import BALANCED, Case, Tokens, n, p, training_error, weights
 from rmtsym.parsing import exact_number
 
@@ -106,9 +106,9 @@ def softmax_case(
     values[here.beta] = inverse_temperature(exact_number(beta) * full)
     given = at.scaled_weights(at.pairs_of(w_k, w_q), full)
     vectors = at.place(at.mu, mu, at.named(given))
-    notes = notes_on_floats({"beta": beta, "ratio": ratio, "gamma": gamma, "mu": mu})
     model = softmax_model(len(given), at.tokens_of(values))
-    return Case(model, values, vectors, {}, notes, 0.5, 1.0)
+    read = {"beta": beta, "ratio": ratio, "gamma": gamma, "mu": mu}
+    return Case(model, values, vectors, {}, read, 0.5, 1.0)
 
 
 def softmax_error(

@@ -30,7 +30,7 @@ import rmtsym.models.tokens as at
 from rmtsym.errors import InputError
 from rmtsym.matrices import Iid, Independent, Matrix, Vector, indicators
 from rmtsym.models.attention import attention_case, f
-from rmtsym.models.base import Example, Model, coordinates, notes_on_floats
+from rmtsym.models.base import Example, Model, coordinates
 from rmtsym.models.tokens import BALANCED, Case, Tokens, kernel, n, p, training_error, weights
 from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.parsing import exact_number
@@ -227,7 +227,7 @@ def mixture_case(
         values,
         {vector: rows[vector.name] for vector in others},
         {f: chosen},
-        notes_on_floats({"ratio": ratio, "gamma": gamma}),
+        {"ratio": ratio, "gamma": gamma},
         1.0 if chosen.parity == -1 else 0.5,
         float(largest),
     )

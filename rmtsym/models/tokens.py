@@ -40,7 +40,7 @@ from rmtsym.matrices import (
     Vector,
     dimensions,
 )
-from rmtsym.models.base import Model, coordinates, gram, positive
+from rmtsym.models.base import Model, coordinates, gram, notes_on_floats, positive
 from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.parsing import exact_number
 from rmtsym.precision import refine
@@ -96,15 +96,16 @@ def training_error(features: Matrix, target: Matrix) -> Matrix:
 class Case:
     """A model at one point: what the theory and the simulation of its expression take.
 
-    ``values`` holds numbers (gamma and c may be arrays), ``vectors`` exact coordinates,
-    ``largest`` a bound on the value. ``order`` is the exponent of the finite-size bias.
+    ``values`` holds numbers (gamma and c may be arrays), ``vectors`` exact coordinates, ``given``
+    numbers and vectors as they came, ``largest`` a bound on the value. ``order`` is the exponent of
+    the finite-size bias.
     """
 
     model: Model
     values: Mapping[sp.Symbol, Any]
     vectors: Mapping[Vector, tuple[sp.Expr, ...]]
     nonlinearities: Mapping[sp.Symbol, Nonlinearity]
-    notes: tuple[str, ...] = ()
+    given: Mapping[str, Any]
     order: float = 1.0
     largest: float = np.inf
 
@@ -128,8 +129,8 @@ class Case:
             found: Solution = method(
                 self.model.system, values, nonlinearities=self.nonlinearities, digits=digits
             )
-            value = Digits.of(found.value, digits, self.notes)
-            return replace(found, value=value, notes=self.notes)
+            notes = notes_on_floats(self.given)
+            return replace(found, value=Digits.of(found.value, digits, notes), notes=notes)
         found = solve(self.model.system, values, nonlinearities=self.nonlinearities)
         errors = np.asarray(found.value)
         require_physical(
