@@ -387,7 +387,9 @@ class _Problem:
         return point
 
     def within(self, sample: Mapping[sp.Symbol, sp.Expr], terms: int) -> ExactSeries:
-        numeric = {target: self.numbers(target, sample) for target in self.targets}
+        # A limit is known to more digits than an unknown that it equals.
+        equal = {e: self.system.linearization.symbols[k] for k, e in self.limits.items()}
+        numeric = {s: self.numbers(equal.get(s, s), sample) for s in self.targets}
         field = _Field((*self.free, *self.held), {**sample, **self.held}, self)
         span = Fraction(terms + (1 if self.slopes else 0))
         while True:
