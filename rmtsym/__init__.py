@@ -73,6 +73,7 @@ from rmtsym.models.targets import mixture_error, target_error
 from rmtsym.nonlinearity import CATALOGUE, Nonlinearity
 from rmtsym.pencil import build
 from rmtsym.precision import refine
+from rmtsym.puiseux import exact_series
 from rmtsym.sensitivity import sensitivities
 from rmtsym.simulation import Estimate, simulate
 from rmtsym.solver import Solution, solve
@@ -125,6 +126,7 @@ __all__ = [
     "derive",
     "deterministic_equivalent",
     "dimensions",
+    "exact_series",
     "fixed_point",
     "from_sympy",
     "heads_error",
