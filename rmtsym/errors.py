@@ -58,6 +58,10 @@ class SimulationError(RmtsymError):
         self.estimate = estimate
 
 
+class FailedPointsWarning(UserWarning):
+    """Some points of a grid were not solved; they are nan in the answer."""
+
+
 def require(condition: bool, message: str) -> None:
     """Raise ``InputError`` unless the condition holds."""
     if not condition:

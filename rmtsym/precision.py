@@ -255,6 +255,11 @@ def start_near(
         ]
     smallest = min((float(exact[s]) for _, s, _ in compiled.ridges if s in exact), default=1.0)
     digits = CLIMB + 3 * max(0, math.ceil(-math.log10(abs(smallest) or 1.0)))
+    if digits > 5 * CLIMB:
+        raise ConvergenceError(
+            f"no solution on the physical branch found: the ridge {smallest:.1e} is out of reach; "
+            "take the series for small ridges (rmtsym.series, rmtsym.exact_series)"
+        )
     with precision(math.ceil(digits * BITS_PER_DIGIT)):
         x = parameters(compiled, exact, nonlinearities, digits)
         k = compiled.coefficients(x, balls())
@@ -263,6 +268,8 @@ def start_near(
 
 CLIMB = 60
 """Digits in which the path is followed where double precision loses it; more for tiny ridges."""
+STRIDES = 10_000
+"""Steps of that path, which narrow where the equations are nearly singular."""
 
 
 def _climb(compiled: Programs, core: AnyCore, k: Coefficients) -> list[Any]:
@@ -296,7 +303,7 @@ def _climb(compiled: Programs, core: AnyCore, k: Coefficients) -> list[Any]:
     base, slope, h, rate = v, [arb(0)] * core.count, 1.0, v
     zero = [arb(0)] * len(k.s)
     goal, start = x, x
-    for _ in range(20_000):
+    for _ in range(STRIDES):
         a, da = at(goal)
         first = last = math.inf
         good = False

@@ -17,8 +17,9 @@ array([6.18033989e-01, 9.99999500e+05])
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
@@ -28,7 +29,13 @@ import sympy as sp
 from rmtsym.compilation import CompiledSystem, Point, compile_system
 from rmtsym.continuation import Continuation, solve_core
 from rmtsym.dense import DenseContinuation
-from rmtsym.errors import BranchError, ConvergenceError, InputError, RmtsymError
+from rmtsym.errors import (
+    BranchError,
+    ConvergenceError,
+    FailedPointsWarning,
+    InputError,
+    RmtsymError,
+)
 from rmtsym.linalg import Array
 from rmtsym.programs import Programs, programs
 from rmtsym.rounding import EPSILON, Values, in_double, in_extended, narrow_type
@@ -290,3 +297,20 @@ def require_physical(condition: Any, message: str, solution: Solution) -> None:
     """Raise ``BranchError`` unless the condition holds at every converged point."""
     if not np.all(condition):
         raise BranchError(message, solution)
+
+
+def without_failures(solution: Solution, physical: Array) -> Solution:
+    """A grid with nan where a point failed, and a warning that counts them; an error if all did."""
+    converged = np.asarray(solution.converged) & physical
+    if np.all(converged):
+        return solution
+    failed = int(np.sum(~converged))
+    worst = np.asarray(solution.residual)[~converged].max()
+    message = (
+        f"{failed} of {converged.size} points were not solved on the physical branch (residual up "
+        f"to {worst:.1e})"
+    )
+    if not np.any(converged):
+        raise ConvergenceError(f"{message}; check that every inverse exists there", solution)
+    warnings.warn(f"{message}; their values are nan", FailedPointsWarning, stacklevel=5)
+    return replace(solution, value=np.where(converged, solution.value, np.nan), converged=converged)

@@ -11,6 +11,7 @@ import sympy as sp
 
 from rmtsym import InputError, NonlinearityError, attention_error, refine, regression_error, solve
 from rmtsym.dyson import derive
+from rmtsym.errors import ConvergenceError, FailedPointsWarning
 from rmtsym.matrices import Identity, Trace
 from rmtsym.models import attention, regression
 from rmtsym.models.base import gram
@@ -237,3 +238,20 @@ def test_regression_at_extreme_penalties():
     double = regression_error(ratio=1, gamma=1e-12, snr=1)
     exact = regression_error(ratio=1, gamma="1e-12", snr=1, digits=20)
     assert double == pytest.approx(float(exact), rel=1e-14)
+
+
+def test_one_bad_point_leaves_the_others():
+    with pytest.warns(FailedPointsWarning, match="1 of 3 points"):
+        found = attention_error("tanh(t)", ratio=1, gamma=[1.0, 1e-300, 0.1])
+    assert np.isnan(found[1])
+    assert found[0] == pytest.approx(attention_error("tanh(t)", ratio=1, gamma=1), rel=1e-9)
+    with pytest.raises(ConvergenceError, match="2 of 2 points"):
+        attention_error("tanh(t)", ratio=1, gamma=[1e-300, 1e-301])
+    with pytest.raises(ConvergenceError, match="no solution"):
+        attention_error("tanh(t)", ratio=1, gamma="1e-300")
+
+
+@pytest.mark.parametrize("gamma", [[], [True, True]])
+def test_no_numbers_are_refused(gamma):
+    with pytest.raises(InputError, match="numbers > 0"):
+        attention_error("tanh(t)", ratio=1, gamma=gamma)

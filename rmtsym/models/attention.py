@@ -193,7 +193,8 @@ def attention_error(
     Returns a float, an array of the broadcast shape, with ``digits`` an mpmath number, or a ball.
 
     Raises ``InputError`` for values outside their domain, ``NonlinearityError`` for an f that is
-    not admissible, ``ConvergenceError`` or ``BranchError`` if a point is not solved.
+    not admissible, ``ConvergenceError`` or ``BranchError`` if a point is not solved; on a grid such
+    points are nan, with a ``FailedPointsWarning``, unless all of them are.
 
     >>> attention_error("cos(t)", ratio=1, gamma=[0.1, 1.0]).shape
     (2,)

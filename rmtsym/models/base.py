@@ -125,6 +125,8 @@ def positive(name: str, value: Any, meaning: str) -> Any:
 
     if isinstance(value, (list, tuple)) or (hasattr(value, "shape") and np.ndim(value) > 0):
         entries = np.asarray(value)
+        if not entries.size or entries.dtype.kind == "b":
+            raise InputError(f"got {name} = {value!r}; {name} is {meaning}, numbers > 0")
         if entries.dtype.kind not in "fiu":
             entries = np.array([float(exact_number(x)) for x in entries.ravel()]).reshape(
                 entries.shape
