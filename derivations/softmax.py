@@ -162,6 +162,24 @@ print(verdict)
 assert verdict.agrees
 
 # %% [markdown]
+# How far the limit is from $n = 800$, the weights as above and balanced labels; $z$ counts standard
+# errors of the simulated mean, so it shows the finite size:
+
+# %%
+from rmtsym.agreement import ladder
+
+rows = []
+for inverse in ("1/2", "1", "3/2", "2"):
+    point = softmax_case(inverse, ratio="1/2", gamma="1/5", **case)
+    size, symbols = {"n": 800, "p": 400}, point.simulated()
+    (found,) = ladder(point.model.expression, sizes=[size], repetitions=24, seed=5, **symbols)
+    limit = float(point.solution().value)
+    rows.append((inverse, limit, found.mean, (found.mean - limit) / found.standard_error))
+assert abs(rows[0][2] / rows[0][1] - 1) < 0.06
+assert all(1 < mean / value < 1.25 for _, value, mean, _ in rows[1:])
+Table(["$\\beta$", "E", "simulated", "z"], rows, digits=4)
+
+# %% [markdown]
 # ## The package's own
 #
 # The kernel of the model linearises to the expression above.

@@ -69,6 +69,8 @@ OVERHEAD = 2.5e7
 """Operations that a sample of size zero would cost."""
 RUNGS = (100, 200, 400, 800)
 """Default sizes, as geometric means of all sizes."""
+SLOW_RUNGS = (*RUNGS, 1600)
+"""The same where the bias is not of order 1/N: a wider ladder bounds it better at equal cost."""
 
 
 @dataclass(frozen=True)
@@ -578,7 +580,8 @@ def verify(
         raise InputError(
             f"got false_alarms = {false_alarms}, detect = {detect}; expected numbers in (0, 1)"
         )
-    rungs = list(sizes) if sizes is not None else list(ladder_sizes(ratios or {}))
+    targets = RUNGS if order == 1 else SLOW_RUNGS
+    rungs = list(sizes) if sizes is not None else list(ladder_sizes(ratios or {}, targets))
     needed = 3 if order is None else 2
     if len(rungs) < needed:
         raise InputError(f"got {len(rungs)} size(s); a ladder takes {needed} at least")

@@ -90,6 +90,12 @@ def test_sequential_verdicts_keep_their_rates(monkeypatch):
     assert np.mean(looks) < 4.5  # it stops before the last look when enough is known
 
 
+def test_a_slow_bias_gets_a_wider_ladder():
+    arguments = {"ratios": {n: 1, p: 1}, "values": {gamma: 1}, "detect": 0.9}
+    assert len(verify(TRACE, (5**0.5 - 1) / 2, order=0.5, **arguments).rungs) == 5
+    assert len(verify(TRACE, (5**0.5 - 1) / 2, **arguments).rungs) == 4
+
+
 def test_order_one_half_is_estimated():
     rng = np.random.default_rng(8)
     miss = {1.0: 0, 0.5: 0, None: 0}

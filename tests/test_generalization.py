@@ -146,6 +146,14 @@ def test_digits_of_attention():
     assert float(exact) == pytest.approx(double, rel=1e-12)
 
 
+def test_f_is_centred():
+    shifted = attention_test_error("Max(t, 0) + 3", **TOKENS, **ONE)
+    assert shifted == pytest.approx(attention_test_error("relu", **TOKENS, **ONE), rel=1e-12)
+    for ask in (attention_test_error, attention_test_case):
+        with pytest.raises(InputError, match="f is centred here"):
+            ask("relu", **TOKENS, uncentred=True)
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="snr"):
         regression_test_error(ratio=1, gamma=1, snr=-1)

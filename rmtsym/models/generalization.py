@@ -113,6 +113,11 @@ REGRESSION_TEST = _regression()
 
 def attention_test_case(function: Any, **parameters: Any) -> Case:
     """The model at one point; parameters as for :func:`attention_test_error`."""
+    if parameters.get("uncentred", False):
+        raise InputError(
+            "got uncentred=True for a test error; a kernel with a_0 != 0 sends the mean of v, of "
+            "order 1/n, back as a number of order 1, for which there is no rule: f is centred here"
+        )
     training = attention_case(function, **parameters)
     model = attention_test_model(len(training.vectors) // 2, at.tokens_of(training.values))
     return replace(training, model=model, largest=np.inf)
@@ -129,12 +134,14 @@ def attention_test_error(
     alpha: Any = 1,
     label_mean: Any = 0,
     kurtosis: Any = 3,
+    uncentred: bool = False,
     digits: int | None = None,
 ) -> Any:
     """The limiting mean squared error of attention's ridge fit on a new token.
 
-    Parameters and errors as for :func:`~rmtsym.models.attention.attention_error`; f is centred, as
-    a kernel with ``a_0 != 0`` sends the mean of v, of order 1 / n, back as a number of order 1.
+    Parameters and errors as for :func:`~rmtsym.models.attention.attention_error`, ``f - a_0`` for f
+    too; ``uncentred`` is refused, as a kernel with ``a_0 != 0`` sends the mean of v, of order 1/n,
+    back as a number of order 1.
 
     >>> attention_test_error("relu", ratio=1, gamma=[0.1, 1.0], mu=[1]).shape
     (2,)
@@ -149,6 +156,7 @@ def attention_test_error(
         alpha=alpha,
         label_mean=label_mean,
         kurtosis=kurtosis,
+        uncentred=uncentred,
     )
     return case.solution(digits).value
 

@@ -49,16 +49,62 @@ POINTS = {
         [Head("tanh(t)", [1, 0], [1, 0]), Head(Softmax("1/2"))], ratio=1, gamma="0.2", mu=[1, 0]
     ),
     "softmax 1/2": softmax_case("1/2", ratio="1/2", gamma="0.2", mu=[1, 0], w_k=[1, 0], w_q=[1, 0]),
+    "softmax 1/2, p > n": softmax_case(
+        "1/2", ratio=2, gamma="0.05", mu=[1.5, 0], w_k=[1, 1], w_q=[1, -1]
+    ),
+    "softmax 1/2, p < n": softmax_case("1/2", ratio="1/3", gamma=1, mu=[2]),
     "softmax 1/2, rho 0.8": softmax_case(
         "1/2", ratio="1/2", gamma="0.2", mu=[1.5, 0, 0], label_mean="0.8", **ONE
     ),
+    "softmax 1/2, rho 0.8, p > n": softmax_case(
+        "1/2", ratio=3, gamma="0.5", mu=[1], label_mean="0.8"
+    ),
+    "softmax 1/2, rho 0.8, orthogonal": softmax_case(
+        "1/2", ratio=1, gamma="0.05", mu=[2, 0], w_k=[0, 1], w_q=[0, 1], label_mean="0.8"
+    ),
     "softmax 1": softmax_case(1, ratio=1, gamma=1, mu=[1, 0]),
+    "softmax 1, aligned": softmax_case(
+        1, ratio="1/2", gamma="0.2", mu=[1.5, 0], w_k=[1, 0], w_q=[1, 0]
+    ),
+    "softmax 1, p > n": softmax_case(1, ratio=3, gamma="0.1", mu=[0.5]),
     "softmax 1, rho 0.8": softmax_case(1, ratio=1, gamma=1, mu=[1, 0], label_mean="0.8"),
+    "softmax 1, rho 0.8, p < n": softmax_case(
+        1, ratio="1/3", gamma="0.5", mu=[2, 0], w_k=[1, 1], w_q=[1, 0], label_mean="0.8"
+    ),
+    "softmax 1, rho 0.8, p > n": softmax_case(
+        1, ratio=2, gamma="0.05", mu=[1, 0], w_k=[1, 0], w_q=[0, 1], label_mean="0.8"
+    ),
     "a_2, Laplace": attention_case(
         HE, ratio="2/3", gamma="0.2", mu=[0.7], label_mean="0.9", kurtosis=6
     ),
+    "a_2, Laplace, relu": attention_case(
+        "relu", ratio=2, gamma="0.05", mu=[1], w_k=[1], w_q=[1], label_mean="0.9", kurtosis=6
+    ),
+    "a_2, Laplace, exp": attention_case(
+        "Min(exp(t), 5)", ratio="1/3", gamma=1, mu=[1.5], label_mean="0.9", kurtosis=6
+    ),
     "a_2, Rademacher": attention_case(
         HE, ratio="2/3", gamma="0.2", mu=[0.7], label_mean="0.9", kurtosis=1
+    ),
+    "a_2, Rademacher, exp": attention_case(
+        "Min(exp(t), 5)",
+        ratio=3,
+        gamma="0.1",
+        mu=[1.5, 0],
+        w_k=[1, 0],
+        w_q=[0, 1],
+        label_mean="0.9",
+        kurtosis=1,
+    ),
+    "a_2, Rademacher, relu": attention_case(
+        "relu",
+        ratio="1/2",
+        gamma="0.2",
+        mu=[2, 0],
+        w_k=[1, 1],
+        w_q=[1, 0],
+        label_mean="0.9",
+        kurtosis=1,
     ),
     "a_2, Gaussian": attention_case(HE, ratio="2/3", gamma="0.2", mu=[0.7], label_mean="0.9"),
     "relu, not centred": attention_case(
@@ -90,12 +136,7 @@ POINTS = {
 QUICK = {
     "rank 2, tanh": {"detect": 0.05},
     "two f": {"detect": 0.05},
-    # Smooth at this beta: the bias is of order 1/n from n = 100 on.
-    "softmax 1/2, rho 0.8": {
-        "tokens": (100, 300, 1000),
-        "repetitions": (200, 60, 16),
-        "order": 1.0,
-    },
+    "softmax 1/2, rho 0.8": {"tokens": (100, 400, 1600), "repetitions": (800, 200, 40)},
     "a_2, Laplace": {"tokens": (100, 300, 1000), "repetitions": (300, 80, 24)},
     "mixture": {"detect": 0.05},
     "test, tanh": {"detect": 0.1},
