@@ -120,9 +120,11 @@ from rmtsym import Nonlinearity, attention_error, regression_error
 from rmtsym.models.attention import verify_attention
 
 case = {"ratio": "1/2", "gamma": "1/10", "mu": [1, 0], "w_k": [1, 0], "w_q": [1, 0]}
-verdict = verify_attention("cos(t)", **case, sizes=[200, 400, 600], repetitions=40, seed=8)
+verdict = verify_attention(
+    "cos(t)", **case, sizes=[150, 300, 600], repetitions=[240, 120, 60], seed=8
+)
 print(verdict)
-assert verdict.agrees
+assert verdict.agrees and verdict.power < 0.25
 blind = attention_error("cos(t)", ratio="1/2", gamma="1/10")
 assert abs(verdict.theory / blind - 1) < 1e-10
 regression = regression_error(ratio="1/2", gamma="1/10", snr=1)
