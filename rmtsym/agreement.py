@@ -585,6 +585,11 @@ def verify(
     needed = 3 if order is None else 2
     if len(rungs) < needed:
         raise InputError(f"got {len(rungs)} size(s); a ladder takes {needed} at least")
+    for rung in rungs:
+        if not isinstance(rung, Mapping):
+            raise InputError(f"got {rung!r} among the sizes; give each as {{n: 400, p: 200}}")
+    if len({tuple(sorted((str(k), v) for k, v in rung.items())) for rung in rungs}) < len(rungs):
+        raise InputError(f"got the sizes {rungs}; a ladder takes different ones")
     models = _models(expression, rungs, arguments)
     scales = _scales(models[0])
     with _workers(executor) as pool:

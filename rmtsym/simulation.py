@@ -4,7 +4,7 @@ Every sample draws all leaves anew and evaluates the expression literally
 (:mod:`rmtsym.evaluation`). Sample ``i`` depends on ``seed`` and ``i`` only, so the result is the
 same to the bit in one process, in many, and in any order of completion.
 
->>> from rmtsym.matrices import Gaussian, Identity, Trace, dimensions
+>>> from rmtsym.matrices import D, Gaussian, Identity, Trace, dimensions
 >>> n, p = dimensions("n p")
 >>> Z = Gaussian("Z", p, n)
 >>> m = Trace((Z.T * Z / n + Identity(n)).inverse()) / n
@@ -43,8 +43,8 @@ from rmtsym import controls
 from rmtsym.errors import InputError, RmtsymError, SimulationError
 from rmtsym.evaluation import compile_program
 from rmtsym.execution import Program
-from rmtsym.matrices import Gaussian, Iid, Indicator, Labels, Matrix, Ones, Vector, Wigner
-from rmtsym.rewriting import free_symbols
+from rmtsym.matrices import D, Gaussian, Iid, Indicator, Labels, Matrix, Ones, Vector, Wigner
+from rmtsym.rewriting import free_symbols, walk
 from rmtsym.sampling import Array, Draws, Noise, NoiseLaw, Recipe, leaves, sample_seed
 
 __all__ = ["Estimate", "Model", "SimulationInterrupted", "sampled_model", "simulate"]
@@ -180,6 +180,8 @@ class Model:
 
 def _by_name(given: Mapping[Any, Any] | None, known: Sequence[Any], kind: str) -> dict[Any, Any]:
     """Keys as the objects of the expression, whether given as such or by name."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"got {given!r} for {kind}; pass a mapping {{symbol: value}}")
     names = {str(item): item for item in known}
     result = {}
     for key, value in (given or {}).items():
@@ -190,6 +192,15 @@ def _by_name(given: Mapping[Any, Any] | None, known: Sequence[Any], kind: str) -
             )
         result[names[str(key)]] = value
     return result
+
+
+def _check_derivatives(expressions: Sequence[Matrix]) -> None:
+    for node in (node for e in expressions for node in walk(e)):
+        if isinstance(node, D) and node.variable not in _symbols(node.operand):
+            raise InputError(
+                f"got D in {node.variable}, which {node.operand} does not contain; a limit's "
+                "derivative in a relative size is sensitivities(system, values), not a simulation"
+            )
 
 
 def _size(symbol: Any, value: Any) -> int:
@@ -242,6 +253,7 @@ def sampled_model(
         raise InputError(f"got the seed {seed!r}; pass a whole number >= 0")
     if dtype not in ("float64", "float32"):
         raise InputError(f"got dtype {dtype!r}; expected 'float64' or 'float32'")
+    _check_derivatives(expressions)
     drawn = leaves(expressions)
     symbols = sorted({s for e in expressions for s in _symbols(e)}, key=str)
     size_symbols = [s for s in symbols if s.is_integer and s.is_positive]
@@ -285,8 +297,6 @@ def sampled_model(
 
 
 def _symbols(expression: Matrix) -> set[Any]:
-    from rmtsym.rewriting import walk
-
     found = set(free_symbols(expression))
     for part in walk(expression):
         if isinstance(part, Labels):
@@ -302,7 +312,6 @@ def _functions(
     expressions: tuple[Matrix, ...], given: Mapping[Any, Any] | None
 ) -> tuple[tuple[Any, Any], ...]:
     from rmtsym.matrices import Entrywise
-    from rmtsym.rewriting import walk
 
     used = {p.f for e in expressions for p in walk(e) if isinstance(p, Entrywise)}
     symbols = [f for f in used if isinstance(f, sp.Basic)]

@@ -178,3 +178,9 @@ def test_refusals(changes, message):
     arguments = {"theory": 0.2, **AT, "repetitions": 2} | changes
     with pytest.raises(InputError, match=message):
         verify(ERROR, arguments.pop("theory"), **arguments)
+
+
+@pytest.mark.parametrize("sizes", [[{n: 50, p: 50}] * 3, [50, 100, 200]])
+def test_ladders_of_no_use_are_refused_before_any_work(sizes):
+    with pytest.raises(InputError, match="sizes"):
+        verify(TRACE, 0.6, sizes=sizes, values={gamma: 1})

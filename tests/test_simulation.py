@@ -336,3 +336,13 @@ def test_estimate_of_samples():
     assert str(estimate) == "2 +- 0.58 (3 samples)"
     with pytest.raises(InputError):
         Estimate.from_samples([1.0])
+
+
+def test_a_derivative_in_what_is_not_there_is_refused():
+    with pytest.raises(InputError, match="does not contain"):
+        simulate(D(Trace(S) / n, sp.Symbol("c")), sizes={n: 10}, repetitions=2)
+
+
+def test_sizes_are_a_mapping():
+    with pytest.raises(InputError, match="pass a mapping"):
+        simulate(Trace(Z * Z.T) / n, sizes=[{n: 10}], repetitions=2)

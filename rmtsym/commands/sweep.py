@@ -49,13 +49,15 @@ def sweep(
     from rmtsym.comparison import Grid
     from rmtsym.models.attention import ERROR
     from rmtsym.parsing import exact_number
+    from rmtsym.store import check_path
+    from rmtsym.sweep import ENDINGS, write_sweep
     from rmtsym.sweep import sweep as run
-    from rmtsym.sweep import write_sweep
 
     if not vary:
         raise InputError("got nothing to vary; pass --vary NAME=FIRST:LAST:COUNT[:log]")
     if output is None:
         raise InputError("got no file; pass -o NAME.nc, .zarr, .csv or .png")
+    check_path(output, ENDINGS)
     grids = [Grid.read(text) for text in vary]
     names = [grid.variable for grid in grids]
     if len(set(names)) < len(names):
