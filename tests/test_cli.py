@@ -268,7 +268,7 @@ def test_weights_reads_an_archive(capsys, tmp_path):
     source = tmp_path / "weights.npz"
     w_q, w_k = np.random.default_rng(0).standard_normal((2, 4, 8, 32))
     np.savez(source, w_q=w_q, w_k=w_k)
-    code, _, err = run(
+    code, out, err = run(
         capsys,
         "weights",
         str(source),
@@ -325,7 +325,6 @@ def test_as_a_process():
 
 def test_sweep_refuses_its_file_before_the_work(capsys, tmp_path):
     file = str(tmp_path / "no" / "a.csv")
-    code, _, err = run(
-        capsys, "sweep", "tanh(t)", "--ratio", "1", "--vary", "gamma=1:2:3", "-o", file
-    )
+    arguments = ["sweep", "tanh(t)", "--ratio", "1", "--vary", "gamma=1:2:3", "-o", file]
+    code, _, err = run(capsys, *arguments)
     assert code == 2 and "directory does not exist" in err
