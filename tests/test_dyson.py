@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from rmtsym.dyson import derive
+from rmtsym.dyson import _without_plain, derive
 from rmtsym.errors import ConvergenceError, InputError, UnsupportedError
 from rmtsym.matrices import (
     D,
@@ -31,6 +31,7 @@ from rmtsym.matrices import (
     inner,
 )
 from rmtsym.models import attention
+from rmtsym.pencil import Entry
 from rmtsym.rewriting import differentiate, push_transposes, walk
 from rmtsym.solver import solve
 
@@ -331,3 +332,26 @@ def test_a_derivative_in_a_relative_size_is_refused():
     expression = D(Trace((Z.T * Z / n + Identity(n)).inverse()) / n, c)
     with pytest.raises(UnsupportedError, match="relative size"):
         derive(expression, {n: 1, p: c})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_eliminated_rows_hold_for_every_solution(seed):
+    """Rows of identities, each reaching the others by several ways: A x = b, b = 0 on them."""
+    rng = np.random.default_rng(seed)
+    count, plain = 6, 3
+    A = rng.integers(-3, 4, (count, count)) + 7 * np.eye(count, dtype=int)
+    Z = Gaussian("Z", n, n)
+    entries = [
+        Entry(i, j, sp.Integer(int(A[i, j])), None if i < plain else Z)
+        for i in range(count)
+        for j in range(count)
+        if A[i, j]
+    ]
+    left, combination, eliminated = _without_plain(entries, count)
+    assert [row for row, _ in eliminated] == list(range(plain))
+    x = np.linalg.solve(A, np.r_[np.zeros(plain), rng.standard_normal(count - plain)])
+    for unknown, others in combination.items():
+        assert x[unknown] == pytest.approx(sum(float(v) * x[k] for k, v in others.items()))
+    for row in range(plain, count):
+        rest = sum(float(e.coefficient) * x[e.column] for e in left if e.row == row)
+        assert rest == pytest.approx(A[row] @ x)
