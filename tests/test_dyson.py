@@ -355,3 +355,36 @@ def test_eliminated_rows_hold_for_every_solution(seed):
     for row in range(plain, count):
         rest = sum(float(e.coefficient) * x[e.column] for e in left if e.row == row)
         assert rest == pytest.approx(A[row] @ x)
+
+
+GOLDEN = (5**0.5 - 1) / 2
+"""The Marchenko-Pastur resolvent at c = gamma = 1; below u.v = 1/2."""
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (lambda q, u, v: Trace(2 * q * 3) / n, 6 * GOLDEN),
+        (lambda q, u, v: Trace(4 * q + 5 * Identity(n)) / n, 4 * GOLDEN + 5),
+        (
+            lambda q, u, v: 7 * Trace(q * (2 * q + 3 * Identity(n)) * gamma) / n,
+            14 / 5**0.5 + 21 * GOLDEN,
+        ),
+        (lambda q, u, v: u.T * v + 3 * u.T * q * v, 0.5 + 1.5 * GOLDEN),
+        (lambda q, u, v: (2 * Identity(1) + 21 * u.T * v).inverse(), 0.08),
+        (
+            lambda q, u, v: 1 / 3 * (2 * Identity(1) + u.T * v + 5 * u.T * q * v).inverse(),
+            1 / (7.5 + 7.5 * GOLDEN),
+        ),
+        (lambda q, u, v: (u.T * v) * (u.T * q * v) * (2 * u.T * v), 0.25 * GOLDEN),
+    ],
+)
+def test_constants_reach_the_value(expression, expected):
+    """Coefficients of sources, readouts and corners: none may be lost on the way."""
+    u, v, z = Vector("u", n), Vector("v", n), Gaussian("Z", p, n)
+    q = (z.T * z / n + gamma * Identity(n)).inverse()
+    node = expression(q, u, v)
+    system = derive(node, {n: 1, p: c})
+    numbers = {"c": 1, "gamma": 1, "u.v": 0.5, "u.u": 1, "v.v": 2}
+    value = solve(system, {s: numbers[str(s)] for s in system.parameters}).value
+    assert value == pytest.approx(expected)
