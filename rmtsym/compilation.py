@@ -338,8 +338,8 @@ class Point:
                     )
         return value
 
-    def jacobian(self, component: int, inverses: list[Array], t: Any = 1) -> Array:
-        """``dPhi/du``, times t."""
+    def jacobian(self, component: int, inverses: list[Array]) -> Array:
+        """``dPhi/du``."""
         count = self.count(component)
         value = self._zeros(count, count)
         terms = self.compiled.core[component].self_energy
@@ -357,7 +357,7 @@ class Point:
                     if law is None
                     else np.tensordot(law[0], np.moveaxis(product, -2, 0), axes=(0, 0))
                 )
-                value[..., own, unknown] += np.asarray(self.coefficients[c] * t)[..., None] * mean
+                value[..., own, unknown] += np.asarray(self.coefficients[c])[..., None] * mean
         return value
 
     # -- limits -----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from rmtsym.matrices import (
     Vector,
     Wigner,
     dimensions,
+    inner,
 )
 from rmtsym.models import attention
 from rmtsym.solver import solve
@@ -43,6 +44,9 @@ EXPRESSIONS = {
     "slope in another symbol": D(Trace(s * Q) / n + s * (y.T * Q * y) / n, s),
     "form through the tokens": D(
         (gamma * mu.T + w.T) * X * Q * y / n + gamma * (mu.T * (gamma * w)), gamma
+    ),
+    "slope in a length": D(
+        (gamma * mu.T + w.T) * X * Q * y / n + s * (mu.T * (gamma * w)), inner(mu, mu)
     ),
     "covariance": D(Trace(gamma * C * R * C) / p, gamma),
     "form with a covariance": D(gamma * (w.T * C * R * C * w), gamma),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 import sympy as sp
 
 from rmtsym.agreement import verify
 from rmtsym.dyson import derive
-from rmtsym.linearization import expand, linearize, split_scale
+from rmtsym.linearization import Exponential, expand, linearize, split_scale
 from rmtsym.matrices import (
     Deterministic,
     Entrywise,
@@ -87,3 +88,25 @@ def test_words_and_scales():
     ]  # fmt: skip
     assert split_scale((3 * n + sp.sqrt(p)) / p**2) == (3 * n / p**2, -1)
     assert split_scale(sp.Integer(0))[0] == 0
+
+
+@pytest.mark.parametrize("tau", [1, 2, sp.Rational(1, 3)])
+def test_moments_of_a_softmax_are_those_of_its_function(tau):
+    first, second = (Exponential(sp.Rational(b, 4), sp.sympify(tau)) for b in (3, 5))
+    scaled = first.nonlinearity().scaled(tau)
+    other = second.nonlinearity().scaled(tau)
+    assert scaled.coefficient(0) == pytest.approx(0, abs=1e-15)
+    assert float(first.moment("slope", first)) * tau == pytest.approx(scaled.coefficient(1))
+    assert float(first.moment("second", first)) == pytest.approx(scaled.coefficient(2))
+    assert float(first.moment("energy", first)) == pytest.approx(scaled.nu())
+    assert float(first.moment("product", second)) == pytest.approx(scaled.product_moment(other))
+
+
+def test_a_slope_at_an_irrational_scale_has_its_digits():
+    found = linearize(OffDiagonal(Entrywise(f, Z.T * C * Z / sp.sqrt(p))))
+    entry = next(e for e in found.symbols if e.moment == "slope")
+    tanh = Nonlinearity("tanh(t)")
+    with mpmath.workdps(60):
+        expected = tanh.scaled(sp.sqrt(7)).coefficient(1, digits=55) / mpmath.sqrt(7)
+        slope = mpmath.mpf(str(sp.N(entry.value({f: tanh}, entry.tau, 45), 50)))
+        assert abs(slope / expected - 1) < mpmath.mpf(10) ** -44
