@@ -5,7 +5,8 @@
 Every mutant is one change of the syntax tree of one module: a flipped sign, a dropped or doubled
 factor, two swapped indices, a forgotten transpose. The targeted tests, then wider ones, run against
 it in a forked process that loads the changed module; a mutant is caught when a test fails, the
-import fails, or the time runs out. What survives is listed in ``EQUIVALENT`` with an argument, or counts as missed.
+import fails, or the time runs out. What survives is listed in ``EQUIVALENT`` with an argument, or
+counts as missed.
 """
 
 from __future__ import annotations

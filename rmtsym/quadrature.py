@@ -44,6 +44,7 @@ MAX_POWER = 0.499
 MAX_BOXES = 48
 MAX_NODES = 100_000
 PIECES_BITS = 12
+HEIGHTS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 
 
 def hermite_growth(t: float, k: int) -> float:
@@ -288,7 +289,7 @@ def trapezoid_step(envelope: _Envelope, f: BallFunction, end: int, goal: int) ->
     """
     piece = Piece(f, Chart(), arb(-end), arb(end))
     best: float | None = None
-    for heights in ((1.0, 2.0, 4.0, 8.0, 16.0), (0.5, 0.25, 0.125)):
+    for heights in (HEIGHTS, (0.5, 0.25, 0.125)):
         for a in heights:
             if a < 1 and best is not None:
                 break
@@ -538,5 +539,5 @@ def energy(
     f: Expr, symbol: Symbol, digits: int, exact: Callable[[], Expr | None] | None = None
 ) -> mpmath.mpf:
     """nu = E f(xi)^2, correct to ``digits`` significant digits; ``exact`` as in :func:`moment`."""
-    orders = tuple(range(ORDERS_AT_ONCE)) if digits <= 200 else (0,)
+    orders = tuple(range(ORDERS_AT_ONCE)) if digits <= 200 else (1,)  # beside the slope
     return _settle(f, symbol, digits, orders, None, exact)
