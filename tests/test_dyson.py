@@ -388,3 +388,11 @@ def test_constants_reach_the_value(expression, expected):
     numbers = {"c": 1, "gamma": 1, "u.v": 0.5, "u.u": 1, "v.v": 2}
     value = solve(system, {s: numbers[str(s)] for s in system.parameters}).value
     assert value == pytest.approx(expected)
+
+
+def test_a_constant_in_a_trace_counts_its_size():
+    z = Gaussian("Z", p, n)
+    q = (z * z.T / n + gamma * Identity(p)).inverse()
+    found = limit(Trace(4 * Identity(p) + q) / n, {n: 1, p: c}, {c: 0.5, gamma: 1})
+    small = (4.25**0.5 - 0.5) / 2  # of Z'Z/n: gamma m^2 + (c + gamma - 1) m = 1
+    assert found == pytest.approx(4 * 0.5 + small - 0.5)

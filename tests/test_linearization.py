@@ -110,3 +110,13 @@ def test_a_slope_at_an_irrational_scale_has_its_digits():
         expected = tanh.scaled(sp.sqrt(7)).coefficient(1, digits=55) / mpmath.sqrt(7)
         slope = mpmath.mpf(str(sp.N(entry.value({f: tanh}, entry.tau, 45), 50)))
         assert abs(slope / expected - 1) < mpmath.mpf(10) ** -44
+
+
+def test_a_gram_matrix_without_its_diagonal():
+    """``Z'Z/p`` has the diagonal 1 + o(1)."""
+    gram = Z.T * Z / p
+    values = []
+    for K in (OffDiagonal(gram), gram - Identity(n)):
+        trace = Trace((K * K + gamma * Identity(n)).inverse()) / n
+        values.append(solve(derive(trace, {n: 1, p: c}), {c: 0.5, gamma: 0.3}).value)
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
