@@ -66,6 +66,8 @@ SAME_BLOCK = "row and unknown of one term have one size, so both lie in one bloc
 NO_SIZES = "the variable of a derivative is no size, and the size of a trace holds nothing else"
 NAMES = "it numbers names, which no value depends on"
 SIGN = "sources stand in forms that are written with sign -1 only: the image of an inverse has none"
+DIAGONAL = "the row of an entry on the diagonal is its column"
+NO_SIGN = "a spike of infinite strength has no sign: 1 is projected out"
 SAME_NUMBERS = "a row that is eliminated has the number of the unknown it defines"
 EQUIVALENT: dict[str, str] = {
     "compilation: _equation: e.row -> e.column #1": SAME_BLOCK,
@@ -77,6 +79,11 @@ EQUIVALENT: dict[str, str] = {
     **{f"dyson: _without_plain: pivot.column -> pivot.row #{k}": SAME_NUMBERS for k in range(1, 6)},
     "linearization: _Linearizer.label: len(self.labels) + 1 -> len(self.labels) - 1 #1": NAMES,
     "linearization: _Linearizer.label: len(self.labels) + 1 -> len(self.labels) - 1 #2": NAMES,
+    "linearization: _Linearizer.entrywise: equivalent + Scaled.of(mean, _infinite(*node.shape)) -> "
+    "equivalent - Scaled.of(mean, _infinite(*node.shape)) #1": NO_SIGN,
+    "pencil: _merge_infinite: entry.row -> entry.column #1": DIAGONAL,
+    "programs: Programs._matrix: e.row -> e.column #1": SAME_BLOCK,
+    "programs: Programs._matrix: t.row -> t.column #1": SAME_BLOCK,
     "pencil: _Builder.write: -sign * coefficient -> coefficient #1": SIGN,
 }
 """``module: function: old -> new #k`` to the argument why the value cannot change."""

@@ -63,20 +63,20 @@ def wrong_theory(f: str, at: dict, factor: str) -> float:
     return float(solve(system, values).value)
 
 
-def campaign(cases: list, seeds: int, detect: float | None) -> list[dict]:
-    """One record per seed; the seeds go round the cases."""
+def campaign(cases: list, first: int, seeds: int, detect: float | None) -> list[dict]:
+    """One record per seed, from ``first`` on; the seeds go round the cases."""
     records = []
     options = {} if detect is None else {"detect": detect}
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         f, at, *factor = cases[seed % len(cases)]
         theory = wrong_theory(f, at, factor[0]) if factor else None
         start = time.perf_counter()
-        verdict = verify_attention(f, **at, theory=theory, seed=1000 + seed, **options)
+        verdict = verify_attention(f, **at, theory=theory, seed=seed, **options)
         records.append(
             {
                 "case": f"{f}, ratio {at['ratio']}, gamma {at['gamma']}"
                 + (f", a_1 x {factor[0]}" if factor else ""),
-                "seed": 1000 + seed,
+                "seed": seed,
                 "z": verdict.z_score,
                 "agrees": verdict.agrees,
                 "power": verdict.power,
@@ -117,16 +117,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=200, help="verdicts on right theories")
     parser.add_argument("--power-seeds", type=int, default=100, help="verdicts on wrong ones")
+    parser.add_argument("--first-seed", type=int, default=1000)
     parser.add_argument("--detect", type=float, default=None, help="as for verify")
     parser.add_argument("--record", type=Path, default=None)
     options = parser.parse_args()
     everything = {}
     if options.seeds:
-        right = campaign(RIGHT, options.seeds, options.detect)
+        right = campaign(RIGHT, options.first_seed, options.seeds, options.detect)
         report("right theories", right)
         everything["right"] = right
     if options.power_seeds:
-        wrong = campaign(WRONG, options.power_seeds, options.detect)
+        wrong = campaign(WRONG, options.first_seed, options.power_seeds, options.detect)
         report("a_1 off by 5 %", wrong)
         everything["wrong"] = wrong
     if options.record:

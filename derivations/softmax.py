@@ -74,7 +74,8 @@ Table(["n", "relative error in norm"], rows, digits=3)
 # %% [markdown]
 # ## The pass
 #
-# `linearize` writes the projection and the spike of infinite strength, $1\,(0)^{-1} 1^\top$.
+# `linearize` writes the spike of infinite strength, $1\,(0)^{-1} 1^\top$. What else acts along 1,
+# the projection and the spikes of $a_2$, vanishes beside it.
 
 # %%
 from rmtsym.matrices import RowSoftmax
@@ -94,8 +95,7 @@ assert sp.simplify(variance - (sp.exp(beta**2) - 1 - beta**2)) == 0
 # ## By a finite spike
 #
 # The same error from $g$, the projection written out and a spike of strength $s$, as $s$ grows. No
-# step of the softmax rule is used here; $a_2$ of $g$ brings no spike, because the projection
-# removes one side of it and the infinite spike the other.
+# step of the softmax rule is used here.
 
 # %%
 one = Ones(n)

@@ -55,7 +55,7 @@ SLOW_SCALES = (100.0, 200.0, 400.0)
 die out slowly at finite size; the bias is a series in a large multiple of 1/N."""
 ORDERS = 4
 """Terms of the bias that are fitted."""
-FALSE_ALARMS = 0.004
+FALSE_ALARMS = 0.01
 DETECT = 0.01
 LOOKS = ((1 / 32, 0.1), (1 / 8, 0.1), (1 / 4, 0.2), (1 / 2, 0.2), (1.0, 0.4))
 """Share of the samples at each look, and of the probability of a false alarm."""

@@ -14,11 +14,11 @@ other than 0, class indicators, ``Ones``). For ``A = Z^T M`` with columns ``z_i`
     f(A)  gains  a_2 sqrt((kappa - 1) / (2 d)) (phi 1^T + 1 phi^T),     phi_i ~ |z_i|^2 / d - 1,
 
 ``kappa = E z^4``, phi of squared length n in an independent direction (symmetric laws).
-``E f != 0`` is a spike of infinite strength, ``1 (0)^{-1} 1^T``: 1 is then projected out. The exact
-row softmax is ``g(A)`` with ``a_k = beta^k / sqrt(k!)``, k >= 1, centred in its rows, and such a
-spike:
+``E f != 0`` is a spike of infinite strength, ``1 (0)^{-1} 1^T``: 1 is then projected out, and with
+it the spikes above. The exact row softmax is ``g(A) (I - 1 1^T / n)`` and such a spike, with
+``a_k(g) = beta^k / sqrt(k!)``, k >= 1; beside the spike the projection does not enter:
 
-    n softmax(beta A)  ~  g(A) (I - 1 1^T / n) + 1 (0)^{-1} 1^T.
+    n softmax(beta A)  ~  g(A) + 1 (0)^{-1} 1^T.
 
 Source: X. Cheng and A. Singer, Random Matrices: Theory Appl. 2 (2013); J. Pennington and
 P. Worah, NeurIPS 2017; Z. Liao et al., arXiv 2506.18656, Section 3.
@@ -119,8 +119,6 @@ class Exponential:
         match moment:
             case "slope":
                 return self.beta
-            case "second":
-                return self.scale**2 / sp.sqrt(2)
         return sp.exp(self.scale * other.scale) - 1
 
     def nonlinearity(self) -> Any:
@@ -358,7 +356,7 @@ class _Linearizer:
             )
         equivalent = self.equivalent(node, argument, lead)
         if node.centred:
-            return equivalent
+            return Sum.of(equivalent, *self.spikes(node, lead))
         mean = self.symbol("mean", node.f, node.f, lead.tau)
         self.means[node.f] = mean
         return equivalent + Scaled.of(mean, _infinite(*node.shape))
@@ -370,9 +368,7 @@ class _Linearizer:
         lead = self.read(argument)
         g = Entrywise(Exponential(node.beta, lead.tau), argument)
         size = node.shape[0]
-        centring = Identity(size) - Ones(size) * Ones(size).T / size
-        centred = self.equivalent(g, argument, lead) * centring
-        return Scaled.of(1 / size, centred + _infinite(size, size))
+        return Scaled.of(1 / size, self.equivalent(g, argument, lead) + _infinite(size, size))
 
     def read(self, argument: Matrix) -> _Leading:
         """The leading part of the argument of a nonlinearity; all else must be of low rank."""
@@ -387,12 +383,12 @@ class _Linearizer:
         return lead
 
     def equivalent(self, node: Entrywise, argument: Matrix, lead: _Leading) -> Matrix:
-        """Linear part, noise and spikes of a centred f."""
+        """Linear part and noise of a centred f."""
         slope = self.symbol("slope", node.f, node.f, lead.tau)
         linear: Matrix = slope * argument
         if lead.diagonal != 0:
             linear = linear + (-slope * lead.diagonal) * Identity(node.shape[0])
-        return Sum.of(self.noise(node, lead), linear, *self.spikes(node, lead))
+        return self.noise(node, lead) + linear
 
     def spikes(self, node: Entrywise, lead: _Leading) -> list[Matrix]:
         """``a_2`` and the lengths of the tokens, where the vector of ones is seen."""

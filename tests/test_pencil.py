@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -23,7 +25,7 @@ from rmtsym.matrices import (
     Vector,
     Wigner,
 )
-from rmtsym.pencil import build
+from rmtsym.pencil import READOUT, Entry, Pencil, Readout, Source, _merge_infinite, build
 from rmtsym.rewriting import walk
 
 NUMBERS = {n: 4, p: 3, sp.Symbol("m", positive=True, integer=True): 5}
@@ -119,3 +121,44 @@ def test_labels_and_ones_meet_in_their_mean():
     formula = build(y.T * Ones(n) / n)
     assert formula.pencils[0].readout.constant == 0 or formula.pencils[0].sources
     assert Wigner("S", n).T == Wigner("S", n).T
+
+
+@pytest.mark.parametrize("ratio", [1, sp.Rational(-2, 3)])
+def test_spikes_of_infinite_strength_that_meet_in_every_row_are_one(ratio):
+    """``x = f / e`` and ``x' = f' / e``, seen in rows and readout as ``x + r x'``, for every e."""
+    u, v, w, y = (Vector(name, n) for name in "uvwy")
+    entries = [
+        Entry(0, 0, sp.Integer(2)),
+        Entry(0, 1, sp.Integer(3), u),
+        Entry(0, 2, 3 * ratio, u),
+        Entry(1, 0, sp.Integer(-5), v.T),
+        Entry(2, 0, sp.Integer(7), w.T),
+        Entry(1, 3, sp.Rational(1, 2)),
+        Entry(2, 3, sp.Rational(1, 3)),
+        Entry(3, 3, sp.Integer(1)),
+        Entry(3, 0, sp.Integer(-1), y.T),
+        Entry(3, 1, sp.Integer(4)),
+        Entry(3, 2, 4 * ratio),
+    ]
+    sources = (Source(0, sp.Integer(1), y), Source(2, sp.Integer(6), Identity(1)))
+    terms = [Entry(READOUT, 3, sp.Integer(1)), Entry(READOUT, 1, sp.Integer(2))]
+    terms.append(Entry(READOUT, 2, 2 * ratio))
+    sizes = (n, sp.Integer(1), sp.Integer(1), sp.Integer(1))
+    pencil = Pencil(
+        sizes, tuple(entries), sources, Readout(tuple(terms), sp.Integer(0)), (0, 1, 2, 3)
+    )
+    merged = _merge_infinite(pencil)
+    assert (merged.sizes, merged.inverses) == ((n, 1, 1), (0, 1, 2))
+
+    numbers, rng = {n: 4}, np.random.default_rng(3)
+    arrays = {vector: rng.standard_normal((4, 1)) for vector in (u, v, w, y)}
+
+    def value(pencil, infinite, e):
+        diagonal = tuple(Entry(k, k, sp.Float(e)) for k in infinite)
+        return pencil_value(replace(pencil, entries=pencil.entries + diagonal), arrays, numbers)
+
+    for e in (0.3, 0.01):
+        assert value(merged, (1,), e) == pytest.approx(value(pencil, (1, 2), e), rel=1e-9)
+    # In different proportions they stay two.
+    other = replace(pencil, entries=(*entries[:-1], Entry(3, 2, 5 * ratio)))
+    assert _merge_infinite(other) == other

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -83,6 +85,27 @@ def test_parity():
     # A deterministic link between the two spoils the symmetry.
     is_odd = odd_pairs(2, [(0, 0), (1, 1), (0, 1)], [(0, 1, "M"), (1, 0, "M")])
     assert not is_odd(0, 1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_parity_is_that_of_every_choice_of_signs(seed):
+    """Against all signs of rows, unknowns and matrices that leave every entry as it is."""
+    rng = np.random.default_rng(seed)
+    count, names = 3, ["M", "N", "P"]
+    pairs = list(itertools.product(range(count), repeat=2))
+    plain = [pair for pair in pairs if rng.random() < 0.3]
+    random = [(*pair, str(rng.choice(names))) for pair in pairs if rng.random() < 0.5]
+    used = sorted({name for *_, name in random})
+    odd = set()
+    for signs in itertools.product((1, -1), repeat=2 * count + len(used)):
+        row, column = signs[:count], signs[count : 2 * count]
+        matrix = dict(zip(used, signs[2 * count :], strict=True))
+        if all(row[i] * column[j] == 1 for i, j in plain) and all(
+            row[i] * column[j] * matrix[name] == 1 for i, j, name in random
+        ):
+            odd |= {(u, r) for u, r in pairs if column[u] * row[r] == -1}
+    is_odd = odd_pairs(count, plain, random)
+    assert {pair for pair in pairs if is_odd(*pair)} == odd
 
 
 def test_transposition():
