@@ -248,10 +248,10 @@ def _cost(sizes: Mapping[Any, int]) -> float:
 
 
 def _allocation(sizes: Sequence[Mapping[Any, int]], budget: float) -> Array:
-    """Repetitions that spend operations in proportion to the size: large sizes bound the bias."""
-    bases = np.array([min(s.values()) for s in sizes], float)
+    """Repetitions that spend operations like the square of the size: large sizes bound the bias."""
+    shares = np.array([min(s.values()) for s in sizes], float) ** 2
     costs = np.array([_cost(s) for s in sizes])
-    return np.asarray(np.maximum(budget * bases / bases.sum() / costs, 24))
+    return np.asarray(np.maximum(budget * shares / shares.sum() / costs, 24))
 
 
 # -- extrapolation

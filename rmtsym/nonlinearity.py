@@ -296,7 +296,12 @@ class Nonlinearity:
         return None if f is None else hermite.generating_function(f, t, s)
 
     def general_coefficient(self, k: Any) -> Expr | None:
-        """a_k as an expression in the symbol ``k``, or None."""
+        """a_k as an expression in the symbol ``k``, or None.
+
+        >>> k = sympy.Symbol("k", integer=True, nonnegative=True)
+        >>> Nonlinearity("exp(t)").general_coefficient(k)
+        exp(1/2)/sqrt(factorial(k))
+        """
         f = self._admissible()
         return (
             None

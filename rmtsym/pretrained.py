@@ -384,6 +384,8 @@ def _floats(name: str, values: Any) -> Array:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{name} is no array of real numbers: {error}") from error
+    if array.size == 0:
+        raise InputError(f"{name} is empty, of shape {array.shape}; expected weights")
     if not np.isfinite(array).all():
         bad = int(array.size - np.isfinite(array).sum())
         raise InputError(f"{name} holds {bad} values that are NaN or infinite")

@@ -353,6 +353,11 @@ BAD = {
     ),
     "NaN": ({**PLAIN, "w_k": NAN}, {"layer": 0}, "w_k holds 4 values that are NaN"),
     "infinite": ({**PLAIN, "w_q": np.full((4, 4), np.inf)}, {"layer": 0}, "infinite"),
+    "empty": (
+        {"w_q": np.zeros((0, 4)), "w_k": np.zeros((0, 4))},
+        {"layer": 0},
+        r"w_. is empty, of shape \(0, 4\)",
+    ),
     "complex": ({**PLAIN, "w_q": 1j * np.eye(4)}, {"layer": 0}, "complex128"),
     "text": ({**PLAIN, "w_q": "weights"}, {"layer": 0}, "w_q is of type"),
     "ragged": ({**PLAIN, "w_q": [[1.0], [2.0, 3.0]]}, {"layer": 0}, "w_q"),

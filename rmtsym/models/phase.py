@@ -151,8 +151,8 @@ def phase_diagram(
     for name, values in (x, y):
         if name not in AXES or np.ndim(values) != 1 or len(values) < 1:
             raise InputError(
-                f"got the axis {name!r} with values {values!r}; pass (name, [values]) with a "
-                f"name of {', '.join(AXES)}"
+                f"got the axis {name!r} with values of shape {np.shape(values)}; pass "
+                f"(name, [values]) with a name of {', '.join(AXES)}"
             )
     for name, value in fixed.items():
         _float(name, value)
