@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = ("linearization", "pencil", "structure", "dyson", "source", "compilation", "programs")
 TESTS = (
     "tests/test_compilation.py",
+    "tests/test_programs.py",
     "tests/test_dyson.py",
     "tests/test_structure.py",
     "tests/test_linearization.py",
@@ -63,7 +64,6 @@ PRINTED = ("__str__", "_repr_latex_", "_latex", "__repr__")
 SECONDS = 300
 
 SAME_BLOCK = "row and unknown of one term have one size, so both lie in one block"
-NO_SIZES = "the variable of a derivative is no size, and the size of a trace holds nothing else"
 NAMES = "it numbers names, which no value depends on"
 SIGN = "sources stand in forms that are written with sign -1 only: the image of an inverse has none"
 DIAGONAL = "the row of an entry on the diagonal is its column"
@@ -73,8 +73,6 @@ EQUIVALENT: dict[str, str] = {
     "compilation: _equation: e.row -> e.column #1": SAME_BLOCK,
     "compilation: _equation: e.row -> e.column #2": SAME_BLOCK,
     "compilation: _equation: t.row -> t.column #1": SAME_BLOCK,
-    "compilation: Point._trace: slopes[output.constant] + slopes[output.size] * value -> "
-    "slopes[output.constant] - slopes[output.size] * value #1": NO_SIZES,
     "dyson: _Noise.component: e.row -> e.column #1": SAME_NUMBERS,
     **{f"dyson: _without_plain: pivot.column -> pivot.row #{k}": SAME_NUMBERS for k in range(1, 6)},
     "linearization: _Linearizer.label: len(self.labels) + 1 -> len(self.labels) - 1 #1": NAMES,

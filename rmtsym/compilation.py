@@ -30,7 +30,7 @@ import sympy as sp
 
 from rmtsym.errors import InputError
 from rmtsym.linalg import Array, inverses, solutions
-from rmtsym.source import NUMPY, Program, load, slope_of, source_of
+from rmtsym.source import NUMPY, Program, load, source_of
 from rmtsym.system import BilinearOutput, Block, DysonEquation, FixedPointSystem
 
 
@@ -144,14 +144,6 @@ class CompiledSystem:
     @cached_property
     def function(self) -> Program:
         return load(self.source)
-
-    def slope_function(self, variable: sp.Symbol) -> Program:
-        """The derivatives of all coefficients in one parameter."""
-        return slope_of(self.expressions, self.parameters, variable)
-
-    @cached_property
-    def formula(self) -> Program:
-        return formula_of(self.system)
 
     def at(self, values: Mapping[Any, Any]) -> Point:
         """The system at given parameter values (arrays of one shape for many points)."""
@@ -366,7 +358,7 @@ class Point:
         law = self._law(block)
         if law is None or not word:
             return None
-        value: Any = law[0] * 0 + 1
+        value: Any = 1
         for matrix in word:
             value = value * law[1][:, matrix.component]
         return value
@@ -394,92 +386,31 @@ class Point:
 
     def limits(self, us: Sequence[Array]) -> list[Any]:
         """The limits ``o_k`` at the solved unknowns of every component."""
-        return [value for value, _ in self._limits(us, None)]
-
-    def limits_and_slopes(
-        self, us: Sequence[Array], variable: sp.Symbol
-    ) -> tuple[list[Any], list[Any]]:
-        """The limits and their total derivatives, by implicit differentiation."""
-        both = self._limits(us, variable)
-        return [value for value, _ in both], [slope for _, slope in both]
-
-    def _limits(self, us: Sequence[Array], variable: sp.Symbol | None) -> list[tuple[Any, Any]]:
-        slopes = (
-            None
-            if variable is None
-            else NUMPY.call(self.compiled.slope_function(variable), self.values)
-        )
-        prepared: dict[int, tuple[list[Array], list[Array] | None]] = {}
-        found = []
-        for limit, output in zip(self.system.limits, self.compiled.outputs, strict=True):
-            component = limit.component
-            if component not in prepared:
-                prepared[component] = self._prepare(component, us[component], slopes, variable)
-            g, dg = prepared[component]
-            if isinstance(output, _Trace):
-                found.append(self._trace(output, component, g, dg, slopes))
-            else:
-                found.append(self._bilinear(output, component, g, dg, slopes))
-        return found
-
-    def _prepare(
-        self, component: int, u: Array, slopes: list[Any] | None, variable: Any
-    ) -> tuple[list[Array], list[Array] | None]:
-        g = self.inverses(component, u, full=True)
-        if slopes is None:
-            return g, None
-        du = self.implicit_slope(component, u, slopes, variable)
-        equation = self.compiled.full[component]
-        da = self._a(equation, slopes, ("da", component, True, variable))
-        change = [
-            x - y - z
-            for x, y, z in zip(
-                da,
-                self._sigma(equation, slopes, u),
-                self._sigma(equation, self.coefficients, du),
-                strict=True,
-            )
+        g = [self.inverses(component, u, full=True) for component, u in enumerate(us)]
+        return [
+            self._trace(output, limit.component, g[limit.component])
+            if isinstance(output, _Trace)
+            else self._bilinear(output, limit.component, g[limit.component])
+            for limit, output in zip(self.system.limits, self.compiled.outputs, strict=True)
         ]
-        return g, [-(one @ d @ one) for one, d in zip(g, change, strict=True)]
 
-    def implicit_slope(self, component: int, u: Array, slopes: list[Any], variable: Any) -> Array:
-        """``du/ds = (1 - dPhi/du)^{-1} dPhi/ds``."""
-        equation = self.compiled.core[component]
-        inverses = self.inverses(component, u)
-        da = self._a(equation, slopes, ("da", component, False, variable))
-        dsigma = self._sigma(equation, slopes, u)
-        partial = self._zeros(self.count(component))
-        for b, block, own, k, l in self._pairs(component):
-            if len(own):
-                g = inverses[b]
-                change = g @ (dsigma[b] - da[b]) @ g
-                partial[..., own] = self._mean(block, change)[..., k, l]
-        jacobian = self.jacobian(component, inverses)
-        identity = np.eye(self.count(component))
-        return solutions(identity - jacobian, partial[..., None])[..., 0]
-
-    def _trace(
-        self, output: _Trace, component: int, g: list[Array], dg: Any, slopes: Any
-    ) -> tuple[Any, Any]:
+    def _trace(self, output: _Trace, component: int, g: list[Array]) -> Any:
         owner = self._owner(component)
         value: Any = 0
-        slope: Any = 0
         for k, l, c, word in output.terms:
             entry = self._entry(owner, g, k, l, word)
-            if entry is None:
-                continue
-            value = value + self.coefficients[c] * entry
-            if slopes is not None:
-                slope = (
-                    slope
-                    + slopes[c] * entry
-                    + self.coefficients[c] * self._entry(owner, dg, k, l, word)
-                )
-        size = self.coefficients[output.size]
-        total = self.coefficients[output.constant] + size * value
-        if slopes is None:
-            return total, None
-        return total, slopes[output.constant] + slopes[output.size] * value + size * slope
+            if entry is not None:
+                value = value + self.coefficients[c] * entry
+        return self.coefficients[output.constant] + self.coefficients[output.size] * value
+
+    def _bilinear(self, output: _Bilinear, component: int, g: list[Array]) -> Any:
+        k = output.count
+        small = self._spikes(output, component, g)
+        solution = -solutions(small[..., :k], small[..., k:])[..., 0]
+        total: Any = self.coefficients[output.constant]
+        for index, c in output.readout:
+            total = total + self.coefficients[c] * solution[..., index]
+        return total
 
     def spike_matrix(self, index: int, us: Sequence[Array]) -> Array:
         """``(C - V G U, V G b - r)`` of bilinear limit ``index``: (..., k, k + 1)."""
@@ -487,64 +418,20 @@ class Point:
         if isinstance(output, _Trace):
             raise InputError(f"got limit {index}, a trace; only bilinear limits have spikes")
         component = self.system.limits[index].component
-        g = self.inverses(component, us[component], full=True)
-        return self._spikes(output, component, g, None, None)[0]
+        return self._spikes(output, component, self.inverses(component, us[component], full=True))
 
-    def _spikes(
-        self, output: _Bilinear, component: int, g: list[Array], dg: Any, slopes: Any
-    ) -> tuple[Array, Array]:
+    def _spikes(self, output: _Bilinear, component: int, g: list[Array]) -> Array:
         owner = self._owner(component)
         small = self._zeros(output.count, output.count + 1)
-        dsmall = self._zeros(output.count, output.count + 1)
         gram = {(i, j): c for i, j, c in output.gram}
         for row, column, c in output.corner:
             small[..., row, column] += self.coefficients[c]
-            if slopes is not None:
-                dsmall[..., row, column] += slopes[c]
         for row, unknown, one, c, word in output.left:
             for source, other, column, d in output.right:
                 if (one, other) not in gram:
                     continue
                 entry = self._entry(owner, g, unknown, source, word)
-                if entry is None:
-                    continue
-                e = gram[one, other]
-                x, y, z = self.coefficients[c], self.coefficients[d], self.coefficients[e]
-                small[..., row, column] -= x * y * z * entry
-                if slopes is not None:
-                    dsmall[..., row, column] -= (
-                        slopes[c] * y * z + x * slopes[d] * z + x * y * slopes[e]
-                    ) * entry + x * y * z * self._entry(owner, dg, unknown, source, word)
-        return small, dsmall
-
-    def _bilinear(
-        self, output: _Bilinear, component: int, g: list[Array], dg: Any, slopes: Any
-    ) -> tuple[Any, Any]:
-        k = output.count
-        small, dsmall = self._spikes(output, component, g, dg, slopes)
-        solution = -solutions(small[..., :k], small[..., k:])[..., 0]
-        total: Any = self.coefficients[output.constant]
-        for index, c in output.readout:
-            total = total + self.coefficients[c] * solution[..., index]
-        if slopes is None:
-            return total, None
-        right = dsmall[..., k:] + dsmall[..., :k] @ solution[..., None]
-        change = -solutions(small[..., :k], right)[..., 0]
-        slope: Any = slopes[output.constant]
-        for index, c in output.readout:
-            slope = (
-                slope + slopes[c] * solution[..., index] + self.coefficients[c] * change[..., index]
-            )
-        return total, slope
-
-    def value(self, us: Sequence[Array]) -> Any:
-        """The value of the expression at the solved unknowns."""
-        limits: list[Any] = []
-        slopes: dict[sp.Symbol, list[Any]] = {}
-        for _, _, variable in self.system.derivatives:
-            if variable not in slopes:
-                limits, slopes[variable] = self.limits_and_slopes(us, variable)
-        if not limits:
-            limits = self.limits(us)
-        totals = [slopes[variable][k] for _, k, variable in self.system.derivatives]
-        return NUMPY.call(self.compiled.formula, (*limits, *totals, *self.values))[0]
+                if entry is not None:
+                    x, y, z = (self.coefficients[k] for k in (c, d, gram[one, other]))
+                    small[..., row, column] -= x * y * z * entry
+        return small

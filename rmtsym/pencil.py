@@ -310,7 +310,7 @@ class _Builder:
                 return form.map(
                     form.size,
                     lambda k: (k[0], tuple(sorted((*k[1], node), key=str)), k[2]),
-                    ONE * 0,
+                    sp.Integer(0),
                 )
             case _ if is_random(node):
                 form = self.materialize(form)

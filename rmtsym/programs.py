@@ -147,7 +147,7 @@ class Coefficients:
             a=[plain(x) for x in self.a],
             s=[plain(x) for x in self.s],
             o=[plain(x) for x in self.o],
-            l=[np.reshape(x, (len(x), -1))[:, 0] for x in self.l],
+            l=[np.reshape(x, len(x)) for x in self.l],
         )
 
     def take(self, chosen: Any) -> Coefficients:

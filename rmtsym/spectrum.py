@@ -417,7 +417,7 @@ def _support(m: StieltjesTransform) -> tuple[tuple[float, float], ...]:
         middle = below + 0.49 * (above - below)  # never exactly 0, where m may be infinite
         same = _inside(m, middle) == starts
         below, above = np.where(same, middle, below), np.where(same, above, middle)
-    edges = [0.0 if abs(e) < 1e-10 * reach else float(e) for e in (below + above) / 2]
+    edges = [0.0 if abs(e) < 1e-8 * reach else float(e) for e in (below + above) / 2]
     bands = zip(edges[::2], edges[1::2], strict=True)
     return tuple((a, b) for a, b in bands if b - a > 1e-6 * reach)
 

@@ -396,3 +396,19 @@ def test_a_constant_in_a_trace_counts_its_size():
     found = limit(Trace(4 * Identity(p) + q) / n, {n: 1, p: c}, {c: 0.5, gamma: 1})
     small = (4.25**0.5 - 0.5) / 2  # of Z'Z/n: gamma m^2 + (c + gamma - 1) m = 1
     assert found == pytest.approx(4 * 0.5 + small - 0.5)
+
+
+def test_noise_on_an_eliminated_unknown_counts_its_factor():
+    """``x = P R`` with ``2 x + 3 Q x = R`` is a row of numbers: E T P R T' = tr(P R), T apart."""
+    s, t = Wigner("S", n), Gaussian("T", n, n)
+    q, r = ((s * s / n + k * Identity(n)).inverse() for k in (1, 2))
+    x = (2 * Identity(n) + 3 * q).inverse() * r
+    plain = limit(Trace(x) / n, {n: 1}, {})
+    assert limit(Trace(t * x * t.T) / n**2, {n: 1}, {}) == pytest.approx(plain, rel=1e-12)
+    moment = limit(Trace(x * s * s) / n**2, {n: 1}, {})
+    assert limit(Trace(s * x * s) / n**2, {n: 1}, {}) == pytest.approx(moment, rel=1e-12)
+    semicircle = np.cos((np.arange(4000) + 0.5) * np.pi / 4000) * 2
+    weights = 4 - semicircle**2
+    power = semicircle**2
+    values = 1 / (power + 2) / (2 + 3 / (power + 1))
+    assert plain == pytest.approx(np.average(values, weights=weights), rel=1e-6)

@@ -9,6 +9,7 @@ import sympy as sp
 
 from rmtsym.agreement import verify
 from rmtsym.dyson import derive
+from rmtsym.errors import UnsupportedError
 from rmtsym.linearization import Exponential, expand, linearize, split_scale
 from rmtsym.matrices import (
     Deterministic,
@@ -87,8 +88,10 @@ def test_words_and_scales():
     assert [(c, "*".join(map(str, w))) for c, w in words] == [
         (2 / n, "A*A'"), (-6 / n, "A*B'"), (2 / n, "B*A'"), (-6 / n, "B*B'"),
     ]  # fmt: skip
+    words = expand((A - 3 * B) * (A + B).T)
+    assert [c for c, _ in words] == [1, 1, -3, -3]
     assert split_scale((3 * n + sp.sqrt(p)) / p**2) == (3 * n / p**2, -1)
-    assert split_scale(sp.Integer(0))[0] == 0
+    assert split_scale(sp.Integer(0)) == (0, -sp.oo)
 
 
 @pytest.mark.parametrize("tau", [1, 2, sp.Rational(1, 3)])
@@ -102,15 +105,16 @@ def test_moments_of_a_softmax_are_those_of_its_function(tau):
     assert float(first.moment("product", second)) == pytest.approx(scaled.product_moment(other))
 
 
+@pytest.mark.parametrize("given", [f, Nonlinearity("cos(t)").centred()])
 @pytest.mark.parametrize("side", ["rows", "columns"])
-def test_the_spikes_of_a_2_on_both_sides(side):
+def test_the_spikes_of_a_2_on_both_sides(side, given):
     """``K = (N + a_2/sqrt(d) (phi 1' + 1 phi''))/sqrt(n)`` for an even f: 1 sees one spike s 1 v'.
 
     With x, x~ the mean resolvents of N N'/n and N' N/n, the other spike apart,
     ``1'(K K' + gamma)^-1 1 / rows = x / (1 + gamma x x~ s^2)``.
     """
     left, right = Gaussian("A", d, n), Gaussian("B", d, m)
-    K = Entrywise(f, left.T * right / sp.sqrt(d)) / sp.sqrt(n)
+    K = Entrywise(given, left.T * right / sp.sqrt(d)) / sp.sqrt(n)
     if side == "columns":
         K = K.T
     rows, columns = K.shape
@@ -147,3 +151,11 @@ def test_a_gram_matrix_without_its_diagonal():
         trace = Trace((K * K + gamma * Identity(n)).inverse()) / n
         values.append(solve(derive(trace, {n: 1, p: c}), {c: 0.5, gamma: 0.3}).value)
     assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+def test_joint_noise_of_scores_with_and_without_a_matrix_in_the_middle_is_refused():
+    with_middle = OffDiagonal(Entrywise(f, Z.T * C * Z / sp.sqrt(p)))
+    without = OffDiagonal(Entrywise(g, Z.T * Z / sp.sqrt(p)))
+    for both in (with_middle * without, without * with_middle):
+        with pytest.raises(UnsupportedError, match="joint noise is not covered"):
+            linearize(both)

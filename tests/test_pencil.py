@@ -64,6 +64,8 @@ def test_low_rank_terms_and_bilinear_forms():
     agrees(y.T * (X.T * W * X / n + gamma * Identity(n)).inverse() * y / n, numbers)
     agrees(mu.T * X * (X.T * X / n + gamma * Identity(n)).inverse() * y / n, numbers)
     agrees((y.T * Q * y / n) * (mu.T * W * w), numbers)
+    # A number inside a vector.
+    agrees(y.T * (Q * y + y * (y.T * Q * y / n).inverse()) / n, numbers)
 
 
 def test_deterministic_matrices():

@@ -128,6 +128,24 @@ def test_transposition():
     )
 
 
+def test_transposition_stops_at_its_budget():
+    cells = {(k, k): {f"D{k}": sp.Integer(1)} for k in range(4)}
+    assert transposition([[0, 1, 2, 3]], cells, lambda name: name, budget=4) is not None
+    assert transposition([[0, 1, 2, 3]], cells, lambda name: name, budget=3) is None
+
+
+def test_factors_that_agree_after_simplification_agree():
+    """Three unknowns in a circle: the factor reached by two ways, as 1 and as sin^2 + cos^2."""
+    one, angle = sp.Integer(1), sp.Symbol("a", positive=True)
+    same = sp.sin(angle) ** 2 + sp.cos(angle) ** 2
+    cells = {(k, k): {f"D{k}": one} for k in range(3)}
+    for (j, k), value in {(0, 1): one, (1, 2): one, (0, 2): same}.items():
+        cells[j, k], cells[k, j] = {f"F{j}{k}": value}, {f"F{j}{k}": one}
+    assert transposition([[0, 1, 2]], cells, lambda name: name) is not None
+    cells[0, 2] = {"F02": 2 * one}
+    assert transposition([[0, 1, 2]], cells, lambda name: name) is None
+
+
 @pytest.mark.parametrize("ratio", [0.4, 2.5])
 def test_symmetric_noise_beside_a_gram_matrix(ratio):
     """GOE pairs with itself in every order: tr (S H S) = tr H, tr (S H S H) = (tr H)^2."""
