@@ -68,17 +68,32 @@ NAMES = "it numbers names, which no value depends on"
 SIGN = "sources stand in forms that are written with sign -1 only: the image of an inverse has none"
 DIAGONAL = "the row of an entry on the diagonal is its column"
 NO_SIGN = "a spike of infinite strength has no sign: 1 is projected out"
+ANY_PIVOT = (
+    "any number of a row of numbers can be its pivot: the unknowns left differ, no value does"
+)
+COPIES = "it decides how many copies of an unknown there are, which are equal"
+ORDER = "the order of terms and of eliminations changes no value"
 SAME_NUMBERS = "a row that is eliminated has the number of the unknown it defines"
 EQUIVALENT: dict[str, str] = {
     "compilation: _equation: e.row -> e.column #1": SAME_BLOCK,
     "compilation: _equation: e.row -> e.column #2": SAME_BLOCK,
     "compilation: _equation: t.row -> t.column #1": SAME_BLOCK,
     "dyson: _Noise.component: e.row -> e.column #1": SAME_NUMBERS,
+    "dyson: _without_plain: e.column -> e.row #1": ANY_PIVOT,
     **{f"dyson: _without_plain: pivot.column -> pivot.row #{k}": SAME_NUMBERS for k in range(1, 6)},
     "linearization: _Linearizer.label: len(self.labels) + 1 -> len(self.labels) - 1 #1": NAMES,
     "linearization: _Linearizer.label: len(self.labels) + 1 -> len(self.labels) - 1 #2": NAMES,
     "linearization: _Linearizer.entrywise: equivalent + Scaled.of(mean, _infinite(*node.shape)) -> "
     "equivalent - Scaled.of(mean, _infinite(*node.shape)) #1": NO_SIGN,
+    "linearization: _Linearizer.softmax: "
+    "self.equivalent(g, argument, lead) + _infinite(size, size) -> "
+    "self.equivalent(g, argument, lead) - _infinite(size, size) #1": NO_SIGN,
+    "pencil: _needs_plain: -1 -> 1 #1": COPIES,
+    "pencil: _collect: e.column -> e.row #1": ORDER,
+    "pencil: _collect: e.row -> e.column #1": ORDER,
+    "programs: Programs._dense: t.row -> t.column #1": SAME_BLOCK,
+    "programs: _eliminable: t.row -> t.column #1": SAME_BLOCK,
+    "programs: _eliminable: -len(_owned(component, b)) -> len(_owned(component, b)) #1": ORDER,
     "pencil: _merge_infinite: entry.row -> entry.column #1": DIAGONAL,
     "programs: Programs._matrix: e.row -> e.column #1": SAME_BLOCK,
     "programs: Programs._matrix: t.row -> t.column #1": SAME_BLOCK,

@@ -377,6 +377,7 @@ GOLDEN = (5**0.5 - 1) / 2
             1 / (7.5 + 7.5 * GOLDEN),
         ),
         (lambda q, u, v: (u.T * v) * (u.T * q * v) * (2 * u.T * v), 0.25 * GOLDEN),
+        (lambda q, u, v: u.T * (q * v + v * (u.T * q * v).inverse()), GOLDEN / 2 + 1 / GOLDEN),
     ],
 )
 def test_constants_reach_the_value(expression, expected):
