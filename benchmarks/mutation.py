@@ -78,6 +78,8 @@ EQUIVALENT: dict[str, str] = {
     "compilation: _equation: e.row -> e.column #1": SAME_BLOCK,
     "compilation: _equation: e.row -> e.column #2": SAME_BLOCK,
     "compilation: _equation: t.row -> t.column #1": SAME_BLOCK,
+    "compilation: Point.inverses: "
+    "sigma[b][..., 0, i, j] -> sigma[b][..., 0, j, i] #1": SAME_NUMBERS,
     "dyson: _Noise.component: e.row -> e.column #1": SAME_NUMBERS,
     "dyson: _without_plain: e.column -> e.row #1": ANY_PIVOT,
     **{f"dyson: _without_plain: pivot.column -> pivot.row #{k}": SAME_NUMBERS for k in range(1, 6)},
