@@ -33,6 +33,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,8 @@ BUDGET = 1.2e12
 """Operations of a verdict with default sizes at most (about 20 s on two cores)."""
 OVERHEAD = 2.5e7
 """Operations that a sample of size zero would cost."""
+SMALLEST = 24
+"""No matrix of a default ladder has fewer rows or columns."""
 RUNGS = (100, 200, 400, 800)
 """Default sizes, as geometric means of all sizes."""
 SLOW_RUNGS = (*RUNGS, 1600)
@@ -202,7 +205,7 @@ class Verdict:
 def _fraction(name: Any, value: Any) -> Fraction:
     try:
         result = Fraction(str(value)) if not isinstance(value, Fraction) else value
-    except ValueError as error:
+    except (ValueError, ZeroDivisionError) as error:
         raise InputError(f"got the ratio {name} = {value!r}; pass a number > 0") from error
     if result <= 0:
         raise InputError(f"got the ratio {name} = {value}; pass a number > 0")
@@ -214,7 +217,8 @@ def ladder_sizes(
 ) -> tuple[dict[Any, int], ...]:
     """Sizes in the given ratios whose geometric means are near ``targets``.
 
-    Among even first sizes within 8 % of the target, the one whose ratios come out best.
+    Among even first sizes within 8 % of the target, the one whose ratios come out best. No size is
+    below ``SMALLEST``: for extreme ratios the ladder starts higher.
 
     >>> ladder_sizes({"n": 1, "p": "2/3"}, [100, 200])
     ({'n': 120, 'p': 80}, {'n': 246, 'p': 164})
@@ -224,10 +228,13 @@ def ladder_sizes(
         raise InputError("got no ratios; pass {n: 1, p: c}")
     first = next(iter(shares))
     mean = math.exp(sum(math.log(s) for s in shares.values()) / len(shares))
-    lowest = float(min(shares.values())) / mean
+    least = SMALLEST * mean / float(min(shares.values()))
+    means = np.asarray(targets, float)
+    if means.min() < least:
+        means = np.geomspace(least, max(means.max(), 3 * least), len(means))
     result = []
-    for target in targets:
-        near = max(target, 24 / lowest) * float(shares[first]) / mean
+    for target in means:
+        near = target * float(shares[first]) / mean
         best: tuple[float, dict[Any, int]] | None = None
         for half in range(max(1, int(near * 0.46)), int(near * 0.54) + 2):
             exact = {k: 2 * half * s / shares[first] for k, s in shares.items()}
@@ -570,16 +577,25 @@ def verify(
     """
     try:
         number = float(Fraction(theory)) if isinstance(theory, str) else float(theory)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ZeroDivisionError) as error:
         raise InputError(f"got the theory {theory!r}; pass one number") from error
     if not math.isfinite(number):
         raise InputError(f"got the theory {theory!r}; pass a finite number")
     if (ratios is None) == (sizes is None):
         raise InputError("pass either ratios={n: 1, p: c} or sizes=[{n: 300, p: 200}, ...]")
-    if not 0 < false_alarms < 1 or not detect > 0:
+    numbers = all(isinstance(x, (int, float)) for x in (false_alarms, detect))
+    if not numbers or not 0 < false_alarms < 1 or not detect > 0:
         raise InputError(
-            f"got false_alarms = {false_alarms}, detect = {detect}; expected numbers in (0, 1)"
+            f"got false_alarms = {false_alarms!r}, detect = {detect!r}; expected numbers in (0, 1)"
         )
+    if ratios is not None and not isinstance(ratios, Mapping):
+        raise InputError(f"got the ratios {ratios!r}; pass a mapping {{n: 1, p: c}}")
+    if sizes is not None and (isinstance(sizes, (str, Mapping)) or not isinstance(sizes, Sequence)):
+        raise InputError(f"got the sizes {sizes!r}; pass a list, [{{n: 300, p: 200}}, ...]")
+    known = set(signature(sampled_model).parameters) - {"stream"}
+    unknown = sorted(set(arguments) - known)
+    if unknown:
+        raise InputError(f"got {', '.join(unknown)}, which verify does not know")
     targets = RUNGS if order == 1 else SLOW_RUNGS
     rungs = list(sizes) if sizes is not None else list(ladder_sizes(ratios or {}, targets))
     needed = 3 if order is None else 2

@@ -317,7 +317,8 @@ class Entrywise(Matrix):
 
     @property
     def label(self) -> str:
-        return str(getattr(self.f, "name", None) or self.f)
+        name = getattr(self.f, "name", None) or getattr(self.f, "__name__", None)
+        return str(name or (self.f if isinstance(self.f, sp.Basic) else type(self.f).__name__))
 
     def __str__(self) -> str:
         return f"{self.label}({self.operand})"

@@ -29,7 +29,7 @@ from typing import Any
 import mpmath
 import sympy as sp
 
-from rmtsym.compilation import CompiledSystem
+from rmtsym.compilation import CompiledSystem, by_symbol
 from rmtsym.digits import Digits
 from rmtsym.errors import InputError, PrecisionError
 from rmtsym.precision import exact_values, refine
@@ -95,7 +95,7 @@ def series(
     names = {str(s): s for s in programs(system).parameters}
     if str(symbol) not in names:
         raise InputError(f"got {variable}; the parameters are {', '.join(names)}")
-    exact, _ = exact_values(values)
+    exact, _ = exact_values(by_symbol(programs(system).system, values))
 
     def path(t: sp.Rational) -> Mapping[Any, Any]:
         return {**exact, names[str(symbol)]: t if at == "zero" else 1 / t}

@@ -38,7 +38,7 @@ import sympy as sp
 from flint import acb, acb_mat, arb, arb_mat
 
 from rmtsym.balls import BITS_PER_DIGIT, precision
-from rmtsym.compilation import CompiledSystem
+from rmtsym.compilation import CompiledSystem, by_symbol
 from rmtsym.errors import InputError, PrecisionError
 from rmtsym.linalg import inverse
 from rmtsym.precision import (
@@ -88,7 +88,7 @@ def certify(
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 10_000:
         raise InputError(f"got digits={digits!r}; pass a whole number from 1 to 10000")
     found = programs(system)
-    exact, notes = exact_values(values)
+    exact, notes = exact_values(by_symbol(found.system, values))
     near = start_near(found, exact, nonlinearities, None)
     working = digits + 2 * GUARD
     for _ in range(ATTEMPTS):

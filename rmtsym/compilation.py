@@ -160,6 +160,15 @@ def formula_of(system: FixedPointSystem) -> Program:
     return load(source_of([system.formula], symbols))
 
 
+def by_symbol(system: FixedPointSystem, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Values whose keys are the system's symbols, given as such or by name."""
+    names = {str(symbol): symbol for symbol in system.parameters}
+    return {
+        names.get(key, sp.Symbol(key)) if isinstance(key, str) else key: value
+        for key, value in values.items()
+    }
+
+
 def arguments(system: FixedPointSystem, values: Mapping[Any, Any]) -> tuple[Any, ...]:
     """The parameters' values in order; InputError names those missing."""
     missing = [s for s in system.parameters if s not in values]

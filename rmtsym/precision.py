@@ -26,7 +26,7 @@ import sympy as sp
 from flint import acb, arb, fmpq
 
 from rmtsym.balls import BITS_PER_DIGIT, compile_ball, precision, to_mpf
-from rmtsym.compilation import CompiledSystem
+from rmtsym.compilation import CompiledSystem, by_symbol
 from rmtsym.digits import Digits
 from rmtsym.errors import ConvergenceError, InputError, PrecisionError
 from rmtsym.linalg import Array, inverse
@@ -140,7 +140,7 @@ def refine(
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 100_000:
         raise InputError(f"got digits={digits!r}; pass a whole number from 1")
     compiled = programs(system)
-    exact, notes = exact_values(values)
+    exact, notes = exact_values(by_symbol(compiled.system, values))
     vs = start_near(compiled, exact, nonlinearities, start)
     previous, working, lost = None, 0, GUARD
     for _ in range(ATTEMPTS):
@@ -263,7 +263,22 @@ def start_near(
     with precision(math.ceil(digits * BITS_PER_DIGIT)):
         x = parameters(compiled, exact, nonlinearities, digits)
         k = compiled.coefficients(x, balls())
+        _require_real(compiled, x, k)
         return [_climb(compiled, core, k) for core in compiled.cores]
+
+
+def _require_real(compiled: Programs, x: Mapping[Any, Any], k: Coefficients) -> None:
+    """InputError where real parameters give a coefficient that is not real."""
+    if any(isinstance(value, acb) for value in x.values()):
+        return
+    for expression, value in zip(compiled.expressions, (*k.a, *k.s, *k.o), strict=True):
+        number = acb(value)
+        if not (number.is_finite() and number.imag.contains(0)):
+            where = ", ".join(f"{s} = {x[s].str(6, radius=False)}" for s in x if expression.has(s))
+            raise InputError(
+                f"got {where}, where {expression}, a coefficient of the equations, is no real "
+                "number; give values inside its domain"
+            )
 
 
 CLIMB = 60

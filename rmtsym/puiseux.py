@@ -194,13 +194,17 @@ def exact_series(
     """
     if at not in ("zero", "infinity"):
         raise InputError(f"got at={at!r}; expected 'zero' or 'infinity'")
-    if terms < 1:
-        raise InputError(f"got terms={terms}; expected at least 1")
+    if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
+        raise InputError(f"got terms={terms!r}; expected a whole number, at least 1")
     deadline = time.monotonic() + budget
     names = {str(s): s for s in system.parameters}
     symbol = _named(names, [variable])[0]
     fixed = _numbers(names, values or {})
     wanted = _numbers(names, region or {})
+    for given, value in (*fixed.items(), *wanted.items()):
+        if (given.is_positive and not value > 0) or (given.is_nonnegative and not value >= 0):
+            sign = ">" if given.is_positive else ">="
+            raise InputError(f"got {given} = {value}; it must be {sign} 0")
     if symbol in fixed or symbol in wanted:
         raise InputError(f"got a value for {symbol}, the variable of the series; leave it out")
     if both := set(fixed) & set(wanted):

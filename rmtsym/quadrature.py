@@ -42,6 +42,8 @@ ORDERS_AT_ONCE = 16
 ZERO_MARGIN = 100
 MAX_POWER = 0.499
 MAX_BOXES = 48
+MAX_BITS = 4000
+"""Bits at most, beside 20 for each that is asked for: products of large numbers that cancel."""
 MAX_NODES = 100_000
 PIECES_BITS = 12
 HEIGHTS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
@@ -323,6 +325,11 @@ class _Table:
         if not panes.complete:
             self.end = T
         self.bits = int(goal + 40 + 1.5 * self.end * math.sqrt(top))
+        if self.bits > MAX_BITS + 20 * goal:
+            raise ConvergenceError(
+                f"{sympy.sstr(f)} grows too fast to be integrated: its weight reaches t = "
+                f"{self.end:.0f}; give it where |t| is of order 1"
+            )
         self.depth = goal + 20
         if panes.singular:  # so near that the rest of f^2 ~ d^-2p is negligible
             power = check_square_integrable(f, symbol)

@@ -64,7 +64,13 @@ moment; pass more than 4
         if isinstance(law, Noise):
             return law
         if callable(law):
-            trial = np.asarray(law(np.random.default_rng(0), (200, 200)))
+            try:
+                trial = np.asarray(law(np.random.default_rng(0), (200, 200)))
+            except Exception as error:
+                raise InputError(
+                    f"got a noise law that fails ({type(error).__name__}: {error}); it is called "
+                    "as law(rng, shape) and returns a real array of that shape"
+                ) from error
             if trial.shape != (200, 200) or not np.isrealobj(trial):
                 raise InputError(
                     f"got a noise law that returns shape {trial.shape} for (200, 200); "

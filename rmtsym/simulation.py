@@ -4,7 +4,7 @@ Every sample draws all leaves anew and evaluates the expression literally
 (:mod:`rmtsym.evaluation`). Sample ``i`` depends on ``seed`` and ``i`` only, so the result is the
 same to the bit in one process, in many, and in any order of completion.
 
->>> from rmtsym.matrices import D, Gaussian, Identity, Trace, dimensions
+>>> from rmtsym.matrices import D, Entrywise, Gaussian, Identity, Trace, dimensions
 >>> n, p = dimensions("n p")
 >>> Z = Gaussian("Z", p, n)
 >>> m = Trace((Z.T * Z / n + Identity(n)).inverse()) / n
@@ -43,7 +43,18 @@ from rmtsym import controls
 from rmtsym.errors import InputError, RmtsymError, SimulationError
 from rmtsym.evaluation import compile_program
 from rmtsym.execution import Program
-from rmtsym.matrices import D, Gaussian, Iid, Indicator, Labels, Matrix, Ones, Vector, Wigner
+from rmtsym.matrices import (
+    D,
+    Entrywise,
+    Gaussian,
+    Iid,
+    Indicator,
+    Labels,
+    Matrix,
+    Ones,
+    Vector,
+    Wigner,
+)
 from rmtsym.rewriting import free_symbols, walk
 from rmtsym.sampling import Array, Draws, Noise, NoiseLaw, Recipe, leaves, sample_seed
 
@@ -96,6 +107,14 @@ class SimulationInterrupted(KeyboardInterrupt):
         self.estimate = estimate
 
 
+def _name(f: Any) -> str:
+    return str(getattr(f, "name", None) or getattr(f, "__name__", None) or type(f).__name__)
+
+
+def _hashed(values: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values, float).tobytes()).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class Model:
     """Everything that fixes a sample but its number: a frozen value that travels to workers."""
@@ -116,12 +135,33 @@ class Model:
             self.expressions, dict(self.sizes), dict(self.values), dict(self.functions)
         )
 
+    @cached_property
+    def _programs(self) -> list[str]:
+        """What functions and laws given as programs do: their values at fixed places, hashed.
+
+        A name or an address does not tell two closures apart, nor one function in two processes.
+        """
+        found = [(str(name), f) for name, f in self.functions]
+        parts = (part for expression in self.expressions for part in walk(expression))
+        found += [
+            (part.label, part.f)
+            for part in parts
+            if isinstance(part, Entrywise) and not isinstance(part.f, sp.Basic)
+        ]
+        places = np.random.default_rng(0).normal(0, 2, (64, 64))
+        with np.errstate(all="ignore"):
+            lines = [f"{name}: {_name(f)} {_hashed(f(places.copy()))}" for name, f in found]
+            if self.recipe.noise.function is not None:
+                law = self.recipe.noise.function(np.random.default_rng(0), (64, 64))
+                lines.append(f"noise: {self.recipe.noise} {_hashed(law)}")
+        return list(dict.fromkeys(lines))
+
     def description(self) -> str:
         """The expression and all parameters as text; equal texts, equal samples."""
         lines = [f"expression: {expression}" for expression in self.expressions]
         for leaf in self.recipe.leaves:
             lines.append(f"{leaf}: {type(leaf).__name__} {leaf.shape[0]} x {leaf.shape[1]}")
-        lines += [f"{name}: {f}" for name, f in self.functions]
+        lines += self._programs
         lines += [f"{symbol} = {size}" for symbol, size in self.sizes]
         lines += [f"{symbol} = {numbers}" for symbol, numbers in self.values]
         lines += [f"{vector} = {numbers}" for vector, numbers in self.recipe.coordinates]
@@ -218,7 +258,7 @@ def _float(name: Any, value: Any) -> float:
 
     try:
         number = float(Fraction(value)) if isinstance(value, str) else float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
         raise InputError(f"got {name} = {value!r}; pass a real number") from error
     if not np.isfinite(number):
         raise InputError(f"got {name} = {value!r}; pass a finite number")
@@ -311,8 +351,6 @@ def _symbols(expression: Matrix) -> set[Any]:
 def _functions(
     expressions: tuple[Matrix, ...], given: Mapping[Any, Any] | None
 ) -> tuple[tuple[Any, Any], ...]:
-    from rmtsym.matrices import Entrywise
-
     used = {p.f for e in expressions for p in walk(e) if isinstance(p, Entrywise)}
     symbols = [f for f in used if isinstance(f, sp.Basic)]
     chosen = _by_name(given, symbols, "the nonlinearity")
@@ -581,6 +619,11 @@ def run(
         raise InputError(f"got {repetitions} repetitions; an error bar takes 2 at least")
     if blas_threads is not None and (not isinstance(blas_threads, int) or blas_threads < 1):
         raise InputError(f"got blas_threads = {blas_threads!r}; pass a whole number >= 1 or None")
+    if executor is not None and not hasattr(executor, "submit"):
+        raise InputError(
+            f"got the executor {executor!r}; pass an object with the interface of "
+            "concurrent.futures.Executor"
+        )
     book: Any = None
     done: dict[int, Array] = {}
     if store is not None:

@@ -26,7 +26,7 @@ from typing import Any, cast
 import numpy as np
 import sympy as sp
 
-from rmtsym.compilation import CompiledSystem, Point, compile_system
+from rmtsym.compilation import CompiledSystem, Point, by_symbol, compile_system
 from rmtsym.continuation import Continuation, solve_core
 from rmtsym.dense import DenseContinuation
 from rmtsym.errors import (
@@ -107,7 +107,7 @@ def bind(
     digits: int | None = None,
 ) -> dict[Any, Any]:
     """Parameter values with the Hermite symbols filled in from their nonlinearities."""
-    full = {sp.Symbol(key) if isinstance(key, str) else key: v for key, v in values.items()}
+    full = by_symbol(system, values)
     for entry in system.hermite_symbols:
         if entry.symbol not in full and entry.symbol in system.parameters:
             tau = entry.tau.subs(full) if entry.tau.free_symbols else entry.tau
@@ -128,7 +128,8 @@ def solve(
 
     Parameters
     ----------
-    values : every symbol of ``system.parameters``, numbers or arrays that broadcast together;
+    values : every symbol of ``system.parameters``, as such or by name, numbers or arrays that
+        broadcast together;
         symbols of Hermite coefficients may be left to ``nonlinearities``.
     accuracy : relative accuracy asked for; points where double (and extended) precision cannot
         hold it are refined with more digits, and ``Solution.refined`` says which.
@@ -160,7 +161,7 @@ def solve(
     flat = [np.broadcast_to(v, shape).reshape(points) for v in used]
     chunk = max(1, CHUNK // compiled.atoms)
     parts = [
-        _chunk(compiled, [v[i : i + chunk] for v in flat], follow, accuracy)
+        _chunk(compiled, [v[i : i + chunk] for v in flat], follow, accuracy, strict)
         for i in range(0, points, chunk)
     ]
     value, residual, error, digits = (
@@ -172,8 +173,8 @@ def solve(
     ]
     refined = np.zeros(points, dtype=bool)
     converged = error < accuracy
-    exact = {sp.Symbol(key) if isinstance(key, str) else key: v for key, v in values.items()}
-    for place in np.flatnonzero(~converged) if accuracy < np.inf else ():
+    exact = by_symbol(compiled.system, values)
+    for place in np.flatnonzero(~converged & ~np.isnan(residual)) if accuracy < np.inf else ():
         near = [u[place] for u in unknowns] if np.isfinite(residual[place]) else None
         found = _refine(compiled.system, exact, nonlinearities, shape, int(place), accuracy, near)
         if found is not None:
@@ -261,12 +262,32 @@ def _refine(
 
 
 def _chunk(
-    compiled: Programs, x: list[Array], method: Continuation, accuracy: float
+    compiled: Programs, x: list[Array], method: Continuation, accuracy: float, strict: bool
 ) -> tuple[Values, Array]:
-    """What is found at a chunk of points, and the digits that double precision supports."""
+    """What is found at a chunk of points, and the digits that double precision supports.
+
+    A point where a coefficient is not real, as ``sqrt(1 - r^2)`` at r = 2, has a nan for residual.
+    """
     points = len(x[0]) if x else 1
     narrow = [one.astype(narrow_type(one)) for one in x]
-    k = compiled.coefficients(dict(zip(compiled.parameters, narrow, strict=True)))
+    with np.errstate(all="ignore"):
+        k = compiled.coefficients(dict(zip(compiled.parameters, narrow, strict=True)))
+    undefined = np.zeros(points, dtype=bool)
+    for expression, number in zip(compiled.expressions, (*k.a, *k.s, *k.o), strict=True):
+        undefined |= np.isnan(number)
+        if strict and np.any(undefined):
+            bad = int(np.argmax(undefined))
+            where = ", ".join(
+                f"{s} = {v[bad]}"
+                for s, v in zip(compiled.parameters, x, strict=True)
+                if expression.has(s)
+            )
+            raise InputError(
+                f"got {where}, where {expression}, a coefficient of the equations, is no real "
+                "number; give values inside its domain"
+            )
+    if np.any(undefined):
+        return _beside_undefined(compiled, x, method, accuracy, undefined)
     found = [solve_core(compiled, core, k, points, method) for core in compiled.cores]
     for component, (v, reached) in enumerate(found):
         _by_arrays(compiled, component, narrow, v, reached)
@@ -287,6 +308,23 @@ def _chunk(
                 mine[poor] = other
     result.error[~done] = result.residual[~done] = double[~done] = np.inf
     return result, np.clip(-np.log10(np.maximum(double, EPSILON)), 0, 15.6)
+
+
+def _beside_undefined(
+    compiled: Programs, x: list[Array], method: Continuation, accuracy: float, undefined: Array
+) -> tuple[Values, Array]:
+    """A chunk whose undefined points are nan: a defined one is solved in their place."""
+    points, defined = len(undefined), np.flatnonzero(~undefined)
+    if len(defined):
+        place = np.where(undefined, defined[0], np.arange(points))
+        found, digits = _chunk(compiled, [one[place] for one in x], method, accuracy, False)
+    else:
+        tables = [np.full((points, len(c.pairs)), np.nan) for c in compiled.system.components]
+        value, residual, error = np.empty((3, points))
+        found, digits = Values(value, residual, error, tables), np.zeros(points)
+    found.value[undefined] = found.residual[undefined] = np.nan
+    found.error[undefined] = np.inf
+    return found, np.where(undefined, 0.0, digits)
 
 
 def _shaped(value: Array, shape: tuple[int, ...]) -> Any:

@@ -97,7 +97,11 @@ def _remove(path: Path) -> None:
 
 def check_path(path: str | Path, endings: tuple[str, ...]) -> Path:
     """The path, with one of the endings and in a directory that exists."""
+    if not isinstance(path, (str, Path)):
+        raise InputError(f"got the file {path!r}; pass its name as text or as a Path")
     chosen = Path(path)
+    if len(os.fsencode(chosen.name)) > 200:
+        raise InputError(f"got a file name of {len(chosen.name)} characters; take a shorter one")
     if chosen.suffix not in endings:
         raise InputError(f"got the file {str(path)!r}; its name must end in {', '.join(endings)}")
     if not chosen.parent.is_dir():

@@ -38,6 +38,7 @@ from rmtsym.errors import InputError
 from rmtsym.matrices import Gaussian, Identity, Matrix, Trace, Vector, Wigner, dimensions
 from rmtsym.models.base import Model, gram
 from rmtsym.nonlinearity import Nonlinearity
+from rmtsym.rewriting import free_symbols
 
 __all__ = [
     "aspect_ratios",
@@ -149,7 +150,7 @@ def rational_expressions(draw: st.DrawFn, *, depth: int = 2) -> Matrix:
     """1 x 1 rational expressions of order one in Gaussian and GOE matrices of sizes n and p.
 
     Traces of positive definite resolvents, up to ``depth`` of them nested; no free scalars. The
-    sizes are the symbols of ``dimensions("n p")``.
+    sizes are the symbols of ``dimensions("n p")``; every expression has both.
     """
     n, p = dimensions("n p")
     size, other = (n, p) if draw(st.booleans()) else (p, n)
@@ -180,6 +181,9 @@ def rational_expressions(draw: st.DrawFn, *, depth: int = 2) -> Matrix:
         return (inside.T * inside + sp.Rational(shift, 2) * Identity(rows)).inverse()
 
     whole = resolvent(size, depth - 1)
+    if other not in free_symbols(whole):
+        tall = Gaussian("D", other, size) / sp.sqrt(n)
+        whole = whole * (tall.T * tall + Identity(size)).inverse()
     return cast(Matrix, Trace(whole) / size)
 
 
@@ -291,6 +295,7 @@ def assert_invariant(
     first = at(arguments[0])
     for argument in arguments[1:]:
         other = at(argument)
-        assert np.allclose(other, first, rtol=relative, atol=absolute), (
+        same = other.shape == first.shape
+        assert same and np.allclose(other, first, rtol=relative, atol=absolute), (
             f"{other} at {argument}, but {first} at {arguments[0]}"
         )

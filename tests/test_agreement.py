@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -171,6 +173,13 @@ def test_ladders_meet_their_ratios():
         ({"repetitions": [5, 5]}, "one per size"),
         ({"order": 2}, "order"),
         ({"false_alarms": 0}, "false_alarms"),
+        ({"detect": "x"}, "detect"),
+        ({"theory": "1/0"}, "one number"),
+        ({"ratios": {n: 1, p: "1/0"}}, "> 0"),
+        ({"ratios": 3}, "mapping"),
+        ({"ratios": None, "sizes": 3}, "pass a list"),
+        ({"samples": 3}, "samples, which verify does not know"),
+        ({"stream": (1,)}, "stream, which verify does not know"),
         ({"values": {gamma: [0.1, 0.2]}}, "one number at"),
     ],
 )
@@ -178,6 +187,14 @@ def test_refusals(changes, message):
     arguments = {"theory": 0.2, **AT, "repetitions": 2} | changes
     with pytest.raises(InputError, match=message):
         verify(ERROR, arguments.pop("theory"), **arguments)
+
+
+@pytest.mark.parametrize("ratio", ["1/1000", "1/100", 1, 60, 100, 1000])
+def test_default_ladders_have_rungs_apart(ratio):
+    rungs = ladder_sizes({n: 1, p: ratio})
+    smallest = [min(rung.values()) for rung in rungs]
+    assert len(rungs) == 4 and smallest[0] >= 24
+    assert all(b > 1.2 * a for a, b in pairwise(smallest))
 
 
 @pytest.mark.parametrize("sizes", [[{n: 50, p: 50}] * 3, [50, 100, 200]])

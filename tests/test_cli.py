@@ -112,6 +112,8 @@ def test_error_with_digits_prints_decimal_strings(capsys):
         ["derive", "unknown-model"],
         ["derive", "attention", "--format", "html"],
         ["derive", "attention", "-o", "missing-folder/a.md"],
+        ["derive", "attention", "-o", "a.zzz"],
+        ["derive", "attention", "--format", "latex", "-o", "a.md"],
         ["phase"],
         ["phase", "tanh(t)", "--x", "ratio=1:2:3", "--y", "ratio=1:2:3", "--set", "gamma=1"],
         ["phase", "tanh(t)", "--x", "ratio=1:2:3", "--y", "colour=1:2:3", "--set", "gamma=1"],

@@ -216,6 +216,10 @@ def test_what_cannot_be_asked():
     system = MODELS["marchenko-pastur"].system
     with pytest.raises(InputError, match="boundary of two regimes"):
         exact_series(system, gamma, region={c: 1})
+    with pytest.raises(InputError, match="c = -2; it must be > 0"):
+        exact_series(system, gamma, region={c: -2})
+    with pytest.raises(InputError, match="terms=True"):
+        exact_series(system, gamma, terms=True)
     with pytest.raises(InputError, match="parameters are c, gamma"):
         exact_series(system, "beta")
     with pytest.raises(InputError, match="zero"):

@@ -12,7 +12,8 @@ from sympy import Symbol
 from rmtsym import quadrature
 from rmtsym.balls import compile_ball, precision, to_mpf
 from rmtsym.enclosure import enclose
-from rmtsym.errors import ConvergenceError, NonlinearityError, UnsupportedError
+from rmtsym.errors import ConvergenceError, NonlinearityError, RmtsymError, UnsupportedError
+from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.panes import split
 from rmtsym.parsing import parse
 from rmtsym.quadrature import Chart, Piece, _Envelope, _legendre, gauss_nodes
@@ -25,6 +26,17 @@ def compute(f: str, quantity: str, digits: int) -> mpmath.mpf:
     if quantity == "nu":
         return quadrature.energy(parse(f), t, digits)
     return quadrature.moment(parse(f), t, int(quantity[2:]), digits, lambda: parse("0"))
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [("exp(700*t)", "exceeds double precision"), ("exp(300*t)*tanh(t)", "grows too fast")],
+)
+def test_what_grows_too_fast_is_refused_at_once(f: str, message: str) -> None:
+    start = time.process_time()
+    with pytest.raises(RmtsymError, match=message):
+        Nonlinearity(f).coefficient(1)
+    assert time.process_time() - start < 5  # a fraction of a second on an idle core
 
 
 @pytest.mark.parametrize(

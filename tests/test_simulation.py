@@ -275,6 +275,12 @@ def test_wigner_and_unbalanced_labels():
         ({"seed": -1}, "seed"),
         ({"dtype": "float16"}, "float32"),
         ({"blas_threads": 0}, "blas_threads"),
+        ({"values": {gamma: "1/0"}}, "real number"),
+        ({"executor": 3}, "interface of"),
+        ({"noise": lambda rng: rng}, "noise law that fails"),
+        ({"noise": lambda rng, shape: 1 / 0}, "noise law that fails"),
+        ({"store": 3}, "as text or as a Path"),
+        ({"store": "x" * 300 + ".nc"}, "shorter"),
     ],
 )
 def test_refusals(changes, message):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 import sympy as sp
 from attention_reference import attention_error as reference
 
+from rmtsym.certification import certify
 from rmtsym.dyson import derive
 from rmtsym.errors import ConvergenceError, InputError
 from rmtsym.matrices import Gaussian, Identity, Trace, dimensions
 from rmtsym.models.attention import ATTENTION
 from rmtsym.models.regression import regression_error
+from rmtsym.models.targets import TARGET
+from rmtsym.precision import refine
 from rmtsym.solver import Solution, solve
 
 MP = json.loads((Path(__file__).parent / "data" / "marchenko_pastur.json").read_text())
@@ -186,3 +190,30 @@ def test_one_point_and_ten_thousand_are_fast():
     for _ in range(5):
         solve(ATTENTION.system, values)
     assert (time.process_time() - start) / 5 < 0.05  # 5 ms on an idle core
+
+
+def test_where_a_coefficient_is_not_real():
+    """``sqrt(1 - r^2)`` at r = 2: refused by name at once, nan among other points."""
+    system = TARGET.system
+    values = {s: Fraction(1, 2) for s in system.parameters}
+    values |= {s: 1 for s in system.parameters if str(s) in ("nu", "mu.mu", "w_k.w_k", "w_q.w_q")}
+    r = next(s for s in system.parameters if str(s) == "r")
+    with pytest.raises(InputError, match=r"got r = 2.0, where sqrt\(1 - r\*\*2\)"):
+        solve(system, values | {r: 2})
+    with pytest.raises(InputError, match=r"got r = 2.0*, where sqrt\(1 - r\*\*2\)"):
+        refine(system, values | {r: 2}, digits=20)
+    some = solve(system, values | {r: np.array([2.0, 0.5, 3.0])}, strict=False)
+    assert some.converged.tolist() == [False, True, False]
+    assert np.isnan(some.value).tolist() == [True, False, True]
+    assert some.value[1] == pytest.approx(solve(system, values | {r: 0.5}).value, rel=1e-12)
+    none = solve(system, values | {r: np.array([2.0, 3.0])}, strict=False)
+    assert np.isnan(none.value).all() and not none.converged.any()
+
+
+def test_parameters_by_name():
+    system = derive(Trace((Z.T * Z / n + Identity(n)).inverse()) / n, {n: 1, p: c})
+    expected = solve(system, {c: 0.5}).value
+    assert solve(system, {"c": 0.5}).value == expected
+    assert float(refine(system, {"c": "1/2"}, digits=20).value) == pytest.approx(expected)
+    assert float(certify(system, {"c": "1/2"}).value) == pytest.approx(expected)
+    assert solve(system, {"c": np.array([2.0, 0.5])}).value[1] == pytest.approx(expected)

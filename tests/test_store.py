@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy as sp
 
 from rmtsym.errors import InputError, SimulationError
-from rmtsym.matrices import Gaussian, Identity, Trace, dimensions
+from rmtsym.matrices import Entrywise, Gaussian, Identity, OffDiagonal, Trace, dimensions
+from rmtsym.nonlinearity import Nonlinearity
 from rmtsym.simulation import SimulationInterrupted, simulate
 from rmtsym.store import read_dataset
 
@@ -139,3 +141,87 @@ def test_a_full_disk_keeps_what_was_written(tmp_path):
     assert os.listdir(tmp_path) == ["a.nc"]
     rows = read_dataset(path)["values"].values[:, 0]
     assert np.array_equal(rows[:6], kept.samples)
+
+
+def scaled(k):
+    def f(t):
+        return np.tanh(k * t)
+
+    return f
+
+
+def law(k):
+    def draw(rng, shape):
+        return rng.standard_normal(shape) if k else rng.choice([-1.0, 1.0], shape)
+
+    return draw
+
+
+class Steep:
+    def __init__(self, k):
+        self.k = k
+
+    def __repr__(self):
+        return "Steep"
+
+    def __call__(self, t):
+        return np.tanh(self.k * t)
+
+
+KERNEL = Entrywise(sp.Symbol("f"), Z.T * Z / sp.sqrt(p))
+GIVEN = {
+    "closures": lambda k: {"nonlinearities": {"f": scaled(k)}},
+    "closures under one name": lambda k: {"nonlinearities": {"f": Nonlinearity(scaled(k))}},
+    "objects": lambda k: {"nonlinearities": {"f": Steep(k)}},
+    "formulas under one name": lambda k: {
+        "nonlinearities": {"f": Nonlinearity(f"tanh({k}*t)", "h")}
+    },
+    "laws": lambda k: {"nonlinearities": {"f": np.tanh}, "noise": law(k)},
+}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_a_function_is_known_by_what_it_does(tmp_path, kind):
+    """Not by its name or address: another one is refused, the same one made anew continues."""
+    path = tmp_path / "a.nc"
+    expression = Trace(OffDiagonal(KERNEL) * OffDiagonal(KERNEL).T) / n**2
+
+    def samples(k, repetitions):
+        return simulate(
+            expression, sizes={n: 20, p: 15}, repetitions=repetitions, store=path, **GIVEN[kind](k)
+        ).samples
+
+    first = samples(0, 3)
+    assert np.array_equal(samples(0, 5)[:3], first)
+    with pytest.raises(InputError, match="of another model"):
+        samples(1, 5)
+
+
+def test_functions_inside_the_expression_are_known_too(tmp_path):
+    path = tmp_path / "a.nc"
+    for k, refused in ((1, False), (1, False), (2, True)):
+        kernel = OffDiagonal(Entrywise(scaled(k), Z.T * Z / sp.sqrt(p)))
+        expression = Trace(kernel * kernel.T) / n**2
+        if refused:
+            with pytest.raises(InputError, match="of another model"):
+                simulate(expression, sizes={n: 20, p: 15}, repetitions=3, store=path)
+        else:
+            simulate(expression, sizes={n: 20, p: 15}, repetitions=3, store=path)
+
+
+def test_a_plain_function_has_one_digest_in_every_process(tmp_path):
+    code = (
+        "import numpy as np, sympy as sp\n"
+        "from rmtsym import *\n"
+        "def f(t):\n    return np.tanh(3 * t)\n"
+        "n, p = dimensions('n p'); Z = Gaussian('Z', p, n)\n"
+        "e = Trace(Entrywise(sp.Symbol('f'), Z.T * Z / sp.sqrt(p))) / n\n"
+        "print(simulate(e, sizes={n: 9, p: 8}, nonlinearities={'f': f}, repetitions=2).digest)\n"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(found) == 1

@@ -31,6 +31,11 @@ def derive(
         raise InputError(f"got --format {form!r}; expected markdown or latex")
     if output is not None and not output.resolve().parent.is_dir():
         raise InputError(f"got -o {str(output)!r}; the folder does not exist")
+    endings = {"markdown": (".md", ".markdown", ".txt"), "latex": (".tex",)}[form]
+    if output is not None and output.suffix not in endings:
+        raise InputError(
+            f"got -o {str(output)!r} for --format {form}; its name must end in {', '.join(endings)}"
+        )
     chosen = None if f is None else Nonlinearity(f)
     text = report(model, chosen, format=form, check=check, seed=seed)
     if output is None:
