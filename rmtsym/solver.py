@@ -34,6 +34,7 @@ from rmtsym.errors import (
     ConvergenceError,
     FailedPointsWarning,
     InputError,
+    PrecisionError,
     RmtsymError,
 )
 from rmtsym.linalg import Array
@@ -75,13 +76,19 @@ class Solution:
         return float(self.value)
 
 
+EXTENDED_DIGITS = 19
+"""What an extended double holds; as quick to compute as double precision."""
+
+
 def _extended(value: Any, key: Any) -> Any:
     """A number or array as extended doubles, exact numbers rounded once."""
     if isinstance(value, str):
         from rmtsym.parsing import exact_number
 
         value = exact_number(value)
-    if isinstance(value, (sp.Basic, Fraction)) or hasattr(value, "_mpf_"):
+    if hasattr(value, "_mpf_"):
+        value = sp.Float(value, 2 * EXTENDED_DIGITS)
+    if isinstance(value, (sp.Basic, Fraction)):
         if getattr(value, "free_symbols", None):
             raise InputError(f"got {key} = {value}; pass a number for every symbol")
         number = sp.sympify(value)
@@ -144,7 +151,10 @@ def solve(
     """
     compiled = programs(system)
     follow = method or Continuation()
-    bound = bind(compiled.system, values, nonlinearities)
+    try:
+        bound = bind(compiled.system, values, nonlinearities, EXTENDED_DIGITS)
+    except PrecisionError:  # a function given as a program knows double precision only
+        bound = bind(compiled.system, values, nonlinearities)
     used = [
         _extended(v, s) for s, v in zip(compiled.parameters, compiled.arguments(bound), strict=True)
     ]

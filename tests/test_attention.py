@@ -255,3 +255,39 @@ def test_one_bad_point_leaves_the_others():
 def test_no_numbers_are_refused(gamma):
     with pytest.raises(InputError, match="numbers > 0"):
         attention_error("tanh(t)", ratio=1, gamma=gamma)
+
+
+@pytest.mark.parametrize(
+    "f, given, expected",
+    [
+        (
+            "1+t",
+            {
+                "gamma": "1e-10",
+                "mu": ["-2", "1", "-2", "1e3", "1e3"],
+                "w_k": ["-2", "1e-4", "1", "0", "1/3"],
+                "w_q": ["-2", "1", "100", "-2", "1e3"],
+                "label_mean": "0",
+                "kurtosis": "10",
+                "alpha": "1e-3",
+            },
+            2.51785861621354545e-07,
+        ),
+        (
+            "gelu",
+            {
+                "gamma": "1",
+                "mu": ["1e3", "100"],
+                "w_k": ["1e-4", "0"],
+                "w_q": ["1/3", "1e-4"],
+                "label_mean": "-9/10",
+                "kurtosis": "9/5",
+                "alpha": "-1",
+            },
+            7.67604448354158999e-07,
+        ),
+    ],
+)
+def test_coefficients_reach_extended_precision_unrounded(f, given, expected):
+    found = attention_error(f, ratio="1/2", uncentred=True, **given)
+    assert float(found) == pytest.approx(expected, rel=1e-11)
