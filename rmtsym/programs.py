@@ -562,8 +562,6 @@ def _eliminable(component: Component, blocks: list[Block]) -> list[Block]:
     }
     chosen: list[Block] = []
     for block in sorted(blocks, key=lambda b: -len(_owned(component, b))):
-        if len(chosen) + 1 == len(blocks):
-            break
         order = _in_order([*chosen, block], feeds, component)
         if order is not None:
             chosen = order
