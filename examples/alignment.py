@@ -5,7 +5,7 @@ together, or one of them while the other stays along mu.
 """
 
 import numpy as np
-from workbench import Curve, attention_errors, options, simulated, table
+from workbench import Curve, attention_errors, options, run, simulated, table
 
 from rmtsym import attention_error, regression_error
 
@@ -65,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import sympy
-from workbench import ALIGNED, Curve, options, simulated, table
+from workbench import ALIGNED, Curve, options, run, simulated, table
 
 from rmtsym import Nonlinearity, attention_error, regression_error, verify_attention
 from rmtsym.plot import draw_hermite
@@ -80,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

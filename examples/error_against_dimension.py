@@ -5,7 +5,7 @@ Attention against linear regression, n = 4096, gamma = 1e-5, |mu| = 1 (Liao et a
 """
 
 import numpy as np
-from workbench import CASES, Curve, options, simulated, table
+from workbench import CASES, Curve, options, run, simulated, table
 
 from rmtsym import attention_error, regression_error
 
@@ -58,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -5,7 +5,7 @@ arXiv 2506.18656, first figure). Unit weights w_K, w_Q along mu, or across it; c
 """
 
 import numpy as np
-from workbench import CASES, Curve, options, simulated, table
+from workbench import CASES, Curve, options, run, simulated, table
 
 from rmtsym import attention_error, regression_error
 
@@ -52,4 +52,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

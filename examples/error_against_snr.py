@@ -6,7 +6,7 @@ cos has a_1 = 0. Strong spikes converge slowly: the largest signal is simulated 
 """
 
 import numpy as np
-from workbench import CASES, Curve, attention_errors, options, simulated, table
+from workbench import CASES, Curve, attention_errors, options, run, simulated, table
 
 from rmtsym import regression_error
 
@@ -80,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

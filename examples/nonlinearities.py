@@ -8,7 +8,7 @@ a_1 = 0 (cos) neither signal nor dimension helps.
 import math
 
 import numpy as np
-from workbench import ALIGNED, Curve, attention_errors, options, simulated
+from workbench import ALIGNED, Curve, attention_errors, options, run, simulated
 
 from rmtsym import MODELS, Nonlinearity, attention_error, regression_error, simulate
 
@@ -108,4 +108,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,7 +6,7 @@ than two standard errors, up where it is higher, a dot where the simulation does
 """
 
 import numpy as np
-from workbench import ALIGNED, ORTHOGONAL, attention_errors, options, simulated
+from workbench import ALIGNED, ORTHOGONAL, attention_errors, options, run, simulated
 
 from rmtsym import regression_error
 
@@ -76,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

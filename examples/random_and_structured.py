@@ -6,7 +6,7 @@ p < n at larger penalties.
 """
 
 import numpy as np
-from workbench import ALIGNED, Curve, options, simulated, table
+from workbench import ALIGNED, Curve, options, run, simulated, table
 
 from rmtsym import attention_error, regression_error
 
@@ -77,4 +77,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

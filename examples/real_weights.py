@@ -20,6 +20,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from workbench import picture, run
 
 from rmtsym.elliptic import LowRankWeights
 from rmtsym.errors import InputError
@@ -88,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", nargs="?", type=Path)
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("-o", "--output", default="real_weights.png")
+    parser.add_argument("-o", "--output", type=picture, default="real_weights.png")
     arguments = parser.parse_args()
     found = reports(arguments.source or minilm(), arguments.full)
 
@@ -125,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -5,7 +5,7 @@ and the size of their slopes in c = p/n.
 """
 
 import numpy as np
-from workbench import ALIGNED, Curve, options, simulated, table
+from workbench import ALIGNED, Curve, options, run, simulated, table
 
 from rmtsym import MODELS, Nonlinearity, attention_error, regression_error
 from rmtsym.sensitivity import sensitivities
@@ -81,4 +81,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

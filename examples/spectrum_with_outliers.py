@@ -8,7 +8,7 @@ have nothing to do with mu.
 
 import numpy as np
 import sympy as sp
-from workbench import dots, options
+from workbench import dots, options, run
 
 from rmtsym import (
     Entrywise,
@@ -105,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -7,6 +7,7 @@ than either error.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from rmtsym import MODELS, Nonlinearity, simulate, solve
-from rmtsym.plot import save
+from rmtsym import MODELS, InputError, Nonlinearity, RmtsymError, simulate, solve
+from rmtsym.plot import picture_format, save
 
 QUICK, DEFAULT, FULL = range(3)
 ALIGNED = ([1, 0, 0], [1, 0, 0])
@@ -50,16 +51,35 @@ class Options:
         print(f"picture: {self.output}")
 
 
+def picture(text: str) -> Path:
+    """A path of the command line where a picture can be written."""
+    try:
+        picture_format(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return Path(text)
+
+
+def run(main: Callable[[], None]) -> None:
+    """The script's main function; what was wrong with its input is said in one line."""
+    try:
+        main()
+    except RmtsymError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
 def options(
     document: str | None,
-    picture: str,
+    name: str,
     more: Callable[[argparse.ArgumentParser], Any] = lambda _: None,
 ) -> Options:
     """Options of a script; ``more`` adds its own to the parser."""
     parser = argparse.ArgumentParser(
         description=document, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path(picture), help="the picture")
+    parser.add_argument("-o", "--output", type=picture, default=name, help="the picture")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--full", action="store_const", const=FULL, dest="size", help="paper's sizes")
     size.add_argument("--quick", action="store_const", const=QUICK, dest="size", help="seconds")

@@ -67,6 +67,33 @@ def test_vectors_as_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["error_against_gamma.py", "-o", "missing/x.png"], "does not exist"),
+        (["real_weights.py", "-o", "x.gif"], "must end in .png"),
+        (["real_weights.py", "/dev/null"], "/dev/null"),
+        (["bring_your_own_nonlinearity.py", "--f", "import os"], "import os"),
+        (["bring_your_own_nonlinearity.py", "--ratio", "-1"], "-1"),
+    ],
+)
+def test_bad_input_is_said_without_a_traceback(
+    arguments: list[str], said: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_as_a_script(tmp_path: Path) -> None:
     """Run from another folder, the picture lands there."""
     script = EXAMPLES / "error_against_gamma.py"
