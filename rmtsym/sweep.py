@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
@@ -52,17 +53,21 @@ def _coordinate(values: list[Any]) -> Any:
         return np.array([str(v) for v in values])
 
 
-def _parts(result: Any, name: str) -> dict[str, Any]:
+def _parts(result: Any, name: str, shape: tuple[int, ...]) -> dict[str, Any]:
     if isinstance(result, Mapping):
-        return {k: v for key, value in result.items() for k, v in _parts(value, str(key)).items()}
+        parts = (_parts(value, str(key), shape) for key, value in result.items())
+        return {key: value for part in parts for key, value in part.items()}
     if isinstance(result, Estimate):
-        return {name: result.mean, f"{name}_standard_error": result.standard_error}
-    if np.ndim(result) != 0 or isinstance(result, (str, bytes)):
+        return _parts(
+            {name: result.mean, f"{name}_standard_error": result.standard_error}, name, shape
+        )
+    if np.shape(result) != shape or isinstance(result, (str, bytes)):
+        numbers = f"arrays of shape {shape}" if shape else "one number"
         raise InputError(
             f"got {type(result).__name__} of shape {np.shape(result)} from {name}; a sweep takes "
-            "functions that return one number, an Estimate, or a mapping of these by name"
+            f"functions that return {numbers}, an Estimate, or a mapping of these by name"
         )
-    return {name: float(result)}
+    return {name: np.asarray(result, float)}
 
 
 def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -89,6 +94,7 @@ def sweep(
     over: Mapping[str, Any],
     *,
     fixed: Mapping[str, Any] | None = None,
+    along: str | None = None,
     name: str | None = None,
     units: Mapping[str, str] | None = None,
     equations: Any = None,
@@ -99,6 +105,9 @@ def sweep(
 
     function : returns a number, an Estimate, or a mapping of these by name
     over : the values of each varied parameter, by its name
+    along : a varied parameter that the function takes as an array, all values in one call; its
+        results are arrays of the same length (theory solves them together, a simulation over
+        gamma factorises once per sample)
     units : unit by parameter or variable ("1", dimensionless, where left out)
     equations : what the numbers solve (an expression, a system); its text is hashed into the
         attributes, beside version, function, fixed parameters and seed
@@ -116,20 +125,31 @@ def sweep(
         raise InputError(f"got {', '.join(doubled)} both varied and fixed; give it once")
     _check_names(function, [*axes, *fixed])
     label = str(name or getattr(function, "__name__", "value"))
-    points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    if along is not None and along not in axes:
+        raise InputError(f"got along = {along!r}; pass one of the varied {', '.join(axes)}")
+    outer = {key: values for key, values in axes.items() if key != along}
+    inner = {} if along is None else {along: _coordinate(axes[along])}
+    inner_shape = tuple(len(values) for values in inner.values())
+    points = [
+        dict(zip(outer, values, strict=True)) | inner
+        for values in itertools.product(*outer.values())
+    ]
     results: dict[int, dict[str, Any]] = {}
     for number, result in _results(function, points, fixed, executor):
-        results[number] = _parts(result, label)
+        results[number] = _parts(result, label, inner_shape)
         if progress is not None:
-            progress(len(results), len(points))
-    shape = tuple(len(values) for values in axes.values())
+            size = math.prod(inner_shape)
+            progress(len(results) * size, len(points) * size)
+    order = [*outer, *inner]
+    shape = tuple(len(axes[key]) for key in order)
     units = dict(units or {})
     variables = {}
     for variable in results[0]:
-        column = [results[k].get(variable, np.nan) for k in range(len(points))]
+        missing = np.full(inner_shape, np.nan)
+        column = [results[k].get(variable, missing) for k in range(len(points))]
         variables[variable] = (
-            tuple(axes),
-            np.array(column, float).reshape(shape),
+            order,
+            np.array(column).reshape(shape),
             {"units": units.get(variable, "1")},
         )
     attributes = {
@@ -144,7 +164,7 @@ def sweep(
         key: (key, _coordinate(values), {"units": units.get(key, "1")})
         for key, values in axes.items()
     }
-    return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
+    return xarray.Dataset(variables, coords=coordinates, attrs=attributes).transpose(*axes)
 
 
 def _results(

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pytest
 
+from rmtsym import MODELS, simulate
 from rmtsym.errors import InputError, SimulationError
 from rmtsym.models.attention import ERROR, attention_error
 from rmtsym.simulation import Estimate
@@ -49,6 +50,38 @@ def test_processes_give_the_same_table():
     assert serial.identical(parallel)
     assert len(serial.attrs["equations_hash"]) == 64
     assert list(serial["f"].values) == ["tanh(t)", "sign(t)"]
+
+
+def test_all_values_along_one_parameter_in_one_call():
+    over = {"ratio": ["1/3", 2], "gamma": [0.1, 0.3, 1.0], "f": ["tanh", "sign"]}
+    fixed = {"mu": [1.5]}
+    table = sweep(attention_error, over, fixed=fixed, along="gamma")
+    assert table["attention_error"].dims == ("ratio", "gamma", "f")
+    one_by_one = sweep(attention_error, over, fixed=fixed)
+    np.testing.assert_allclose(table["attention_error"], one_by_one["attention_error"], rtol=1e-12)
+    with pytest.raises(InputError, match="one of the varied ratio, gamma, f"):
+        sweep(attention_error, over, fixed=fixed, along="alpha")
+    with pytest.raises(InputError, match=r"arrays of shape \(2,\)"):
+        sweep(lambda a: np.sum(a), {"a": [1, 2]}, along="a")
+
+
+def test_a_simulation_over_many_ridges():
+    def drawn(gamma, seed):
+        system = MODELS["regression"]
+        return simulate(
+            system.expression,
+            sizes={"n": 30, "p": 20},
+            values={"gamma": gamma},
+            vectors={"mu": [1.0]},
+            repetitions=4,
+            seed=seed,
+        )
+
+    over = {"gamma": [0.1, 1.0], "seed": [1, 2]}
+    together = sweep(drawn, over, along="gamma", name="regression")
+    apart = sweep(drawn, over, name="regression")
+    for name in ("regression", "regression_standard_error"):
+        np.testing.assert_allclose(together[name], apart[name], rtol=1e-9)
 
 
 @pytest.mark.parametrize("ending", ["nc", "zarr"])

@@ -11,8 +11,8 @@ from rmtsym.console import WK, WQ, Formula, Mu, app, progress, vector
 from rmtsym.errors import InputError
 
 
-def errors(f: str, *, ratio: Any, gamma: Any, snr: Any = None, **vectors: Any) -> dict[str, float]:
-    """Errors of attention and of regression at one point; ``snr`` rescales mu to |mu|^2 = snr."""
+def errors(f: str, *, ratio: Any, gamma: Any, snr: Any = None, **vectors: Any) -> dict[str, Any]:
+    """Errors of attention and of regression; ``snr`` rescales mu to |mu|^2 = snr."""
     import math
 
     from rmtsym.models.attention import attention_error
@@ -77,6 +77,7 @@ def sweep(
             errors,
             {grid.variable: grid.values for grid in grids},
             fixed=fixed,
+            along=next((name for name in ("gamma", "ratio") if name in names), None),
             equations=ERROR,
             progress=report,
         )
