@@ -10,6 +10,7 @@ __generated_with = "0.25.2"
 app = marimo.App(width="medium", app_title="rmtsym explorer")
 
 with app.setup:
+    import gc
     from io import BytesIO
 
     import marimo as mo
@@ -21,6 +22,8 @@ with app.setup:
 
     from rmtsym import MODELS, Nonlinearity, RmtsymError, regression_error
     from rmtsym.plot import draw_hermite
+
+    gc.freeze()  # a collection over all of SymPy takes 0.1 s of a redraw
 
 
 @app.function

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import mpmath
 import numpy as np
@@ -202,15 +201,12 @@ def test_bad_nonlinearities(f):
         attention_error(f, ratio=1, gamma=1)
 
 
-def test_fresh_process_is_quick():
-    """Import and derivation stay within a generous bound (the benchmark has the figures)."""
-    start = time.perf_counter()
+def test_a_fresh_process_derives():
     code = "from rmtsym.models.attention import attention_system as s; print(len(s().unknowns))"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "12"
-    assert time.perf_counter() - start < 60
 
 
 def test_certified_ball_holds_the_value():

@@ -29,7 +29,6 @@ FLAGS = (
     "--remote-debugging-port=0"
 ).split()
 POINT = {"gamma": 1.0, "p/n": 10**-0.6, "SNR": 1.0}
-LIMIT = 0.3
 
 needs_marimo = pytest.mark.skipif(
     importlib.util.find_spec("marimo") is None, reason="marimo is not installed (extra: notebook)"
@@ -84,28 +83,14 @@ def test_bad_formula_is_a_message(explorer: Any, text: str) -> None:
     assert f is None and problem
 
 
-def test_slider_redraws_in_time(explorer: Any) -> None:
-    """Processor time of what one slider recomputes: the errors and their picture."""
-    f, _ = explorer.read("tanh(t)")
-    times = []
-    for angle in (0, 10, 20, 30):
-        start = time.process_time()
-        explorer.png(explorer.draw_errors(explore(explorer, f, angle), POINT))
-        times.append(time.process_time() - start)
-    assert min(times) < LIMIT, times
-
-
-def test_formula_redraws_in_time(explorer: Any) -> None:
-    """Processor time of what a new formula recomputes: coefficients, errors, both pictures."""
-    times = []
-    for text in ("tanh(t)", "tanh(2*t)", "sin(3*t)", "tanh(3*t)"):
-        start = time.process_time()
-        f, _ = explorer.read(text)
-        explorer.png(explorer.draw_errors(explore(explorer, f), POINT))
-        explorer.png(explorer.draw_expansion(f))
-        explorer.formulas(f)
-        times.append(time.process_time() - start)
-    assert min(times) < 2 * LIMIT, times
+def test_pictures_and_formulas(explorer: Any) -> None:
+    f, _ = explorer.read("sin(3*t)")
+    for figure in (
+        explorer.draw_errors(explore(explorer, f, 10), POINT),
+        explorer.draw_expansion(f),
+    ):
+        assert explorer.png(figure).startswith(b"\x89PNG")
+    assert "sin" in str(explorer.formulas(f))
 
 
 @needs_marimo

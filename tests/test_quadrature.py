@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import flint
@@ -32,11 +31,9 @@ def compute(f: str, quantity: str, digits: int) -> mpmath.mpf:
     ("f", "message"),
     [("exp(700*t)", "exceeds double precision"), ("exp(300*t)*tanh(t)", "grows too fast")],
 )
-def test_what_grows_too_fast_is_refused_at_once(f: str, message: str) -> None:
-    start = time.process_time()
+def test_what_grows_too_fast_is_refused(f: str, message: str) -> None:
     with pytest.raises(RmtsymError, match=message):
         Nonlinearity(f).coefficient(1)
-    assert time.process_time() - start < 5  # a fraction of a second on an idle core
 
 
 @pytest.mark.parametrize(
@@ -159,16 +156,12 @@ def test_kinks_hide_in_arguments() -> None:
     assert not split(parse("sign(sin(t))"), t).complete
 
 
-def test_sixteen_coefficients_cost_hardly_more_than_one() -> None:
-    def seconds(orders: range) -> float:
-        quadrature._attempt.cache_clear()
-        start = time.perf_counter()
-        for k in orders:
-            compute("log(1 + exp(t/3))", f"a_{k}", 30)
-        return time.perf_counter() - start
-
-    seconds(range(1))
-    assert seconds(range(16)) < 3 * seconds(range(1)) + 0.02
+def test_sixteen_coefficients_share_integrations() -> None:
+    """Two where a small coefficient asks for more digits."""
+    quadrature._attempt.cache_clear()
+    for k in range(16):
+        compute("log(1 + exp(t/3))", f"a_{k}", 30)
+    assert quadrature._attempt.cache_info().misses <= 2
 
 
 def test_precision_is_restored() -> None:

@@ -1,7 +1,6 @@
 """The solver against closed forms, an independent reference, and at the edges of its domain."""
 
 import json
-import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -181,15 +180,6 @@ def test_regression_closed_form_over_the_domain():
     assert np.allclose(
         found.value, regression_error(ratio=ratio, gamma=gamma, snr=snr), rtol=1e-9, atol=0
     )
-
-
-def test_one_point_and_ten_thousand_are_fast():
-    values = point(1, "1/5", 0.6, 0.4, [1.5, 0], [1, 1], [1, -1])
-    solve(ATTENTION.system, values)
-    start = time.process_time()
-    for _ in range(5):
-        solve(ATTENTION.system, values)
-    assert (time.process_time() - start) / 5 < 0.05  # 5 ms on an idle core
 
 
 def test_where_a_coefficient_is_not_real():
