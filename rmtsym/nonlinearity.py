@@ -22,7 +22,7 @@ import sympy
 from flint import arb, ctx
 from sympy import Expr, Symbol
 
-from rmtsym import hermite, quadrature
+from rmtsym import blackbox, hermite, quadrature
 from rmtsym.balls import BITS_PER_DIGIT, Constant, compile_ball
 from rmtsym.digits import Digits
 from rmtsym.elementwise import compile_numpy
@@ -75,7 +75,8 @@ class Nonlinearity:
 
     f : SymPy expression in one symbol (the symbol ``t`` when there are parameters too), text such
         as ``"tanh(t)"``, a name of ``CATALOGUE``, a Nonlinearity, or a function of NumPy arrays
-        (then double precision only).
+        (then double precision only, and features narrower than 1/1000, beyond |t| = 8 than 1/16,
+        can be missed).
 
     Values are frozen and compare by f.  Raises NonlinearityError for text that is no formula, a
     complex f, and, at the first number asked for, for an infinite E f(xi)^2 or a parameter
@@ -229,14 +230,16 @@ class Nonlinearity:
             return self._certified(k, digits)
         if digits is None:
             if self._callable is not None:
-                return _callable_moment(self._callable, k)
+                return blackbox.coefficients(self._callable, range(k, k + 1))[0]
             return _float_moment(self._valued(), k)
         with mpmath.workdps(_digits(digits)):
             return Digits.of(_moment(self._valued(), k, digits), digits)
 
     def coefficients(self, count: int, digits: int | None = None) -> tuple[Any, ...]:
         """a_0, ..., a_(count-1)."""
-        if self._callable is not None or count <= quadrature.ORDERS_AT_ONCE:
+        if self._callable is not None and digits is None:
+            return tuple(blackbox.coefficients(self._callable, range(count)))
+        if count <= quadrature.ORDERS_AT_ONCE:
             return tuple(self.coefficient(k, digits) for k in range(count))
         with mpmath.workdps(digits or FLOAT_DIGITS):
             wanted = _digits(digits or FLOAT_DIGITS)
@@ -253,7 +256,7 @@ class Nonlinearity:
             return self._certified(None, digits)
         if digits is None:
             if self._callable is not None:
-                return _callable_moment(lambda x: np.asarray(self(x)) ** 2, 0)
+                return blackbox.energy(self._callable)
             return _float_energy(self._valued())
         with mpmath.workdps(_digits(digits)):
             return Digits.of(_energy(self._valued(), digits), digits)
@@ -263,7 +266,7 @@ class Nonlinearity:
         g = Nonlinearity(other)
         if self._expression is None or g._expression is None:
             if digits is None and not certified:
-                return _callable_moment(lambda x: np.asarray(self(x)) * np.asarray(g(x)), 0)
+                return blackbox.product(self, g)
             self._valued(), g._valued()
         if self == g:
             return self.nu(digits, certified)
@@ -578,55 +581,6 @@ def _centred(f: Nonlinearity) -> Nonlinearity:
     if mean is None:
         mean = Mean(f._valued())
     return Nonlinearity(expression - mean, f"{f.name} - a_0")
-
-
-def _callable_moment(function: Callable[[Any], Any], k: int) -> float:
-    """E[f he_k] of a NumPy function, double precision: Gauss-Legendre panels halved where two
-    orders differ, so kinks and jumps are closed in upon."""
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    end = 12.0 + 2 * np.sqrt(k)
-    edges = np.linspace(-end, end, 97)
-    low, high = edges[:-1], edges[1:]
-
-    def integrate(a: Any, b: Any) -> Any:
-        x = (a + b)[:, None] / 2 + (b - a)[:, None] / 2 * nodes
-        try:
-            given = np.asarray(function(x))
-            if np.iscomplexobj(given):
-                raise TypeError("its values are complex")
-            values = given.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise NonlinearityError(
-                f"f does not take a NumPy array to a real one ({error}); use NumPy's functions, "
-                "numpy.vectorize, or a formula"
-            ) from error
-        if values.shape != x.shape:
-            raise NonlinearityError("the function must keep the shape of its array")
-        older, old = np.zeros_like(x), np.exp(-x * x / 4)  # half of the weight against overflow
-        for j in range(k):
-            older, old = old, (x * old - np.sqrt(j) * older) / np.sqrt(j + 1)
-        density = old * np.exp(-x * x / 4) / np.sqrt(2 * np.pi)
-        total = np.where(density == 0, 0.0, values * density)
-        return (total * weights).sum(axis=1) * (b - a) / 2
-
-    total, whole = 0.0, integrate(low, high)
-    for _ in range(60):
-        middle = (low + high) / 2
-        left, right = integrate(low, middle), integrate(middle, high)
-        wrong = ~(np.abs(left + right - whole) <= 1e-15)
-        total += float((left + right)[~wrong].sum())
-        if not wrong.any():
-            break
-        if wrong.sum() > 20_000:
-            raise NonlinearityError("nu = E f(xi)^2 is infinite, or the function is too rough")
-        low = np.concatenate([low[wrong], middle[wrong]])
-        high = np.concatenate([middle[wrong], high[wrong]])
-        whole = np.concatenate([left[wrong], right[wrong]])
-    else:
-        total += float(whole.sum())
-    if not np.isfinite(total):
-        raise NonlinearityError("nu = E f(xi)^2 is infinite, or the function gives nan")
-    return total
 
 
 CATALOGUE: dict[str, Nonlinearity] = {}
