@@ -283,7 +283,7 @@ def _require_real(compiled: Programs, x: Mapping[Any, Any], k: Coefficients) -> 
 
 CLIMB = 60
 """Digits in which the path is followed where double precision loses it; more for tiny ridges."""
-STRIDES = 10_000
+STRIDES = 20_000
 """Steps of that path, which narrow where the equations are nearly singular."""
 
 
