@@ -77,7 +77,7 @@ from rmtsym.puiseux import exact_series
 from rmtsym.sensitivity import sensitivities
 from rmtsym.simulation import Estimate, simulate
 from rmtsym.solver import Solution, solve
-from rmtsym.spectrum import stieltjes_transform
+from rmtsym.stieltjes import stieltjes_transform
 
 __version__ = "0.1.0"
 

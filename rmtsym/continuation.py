@@ -9,7 +9,7 @@ strength.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ class Continuation:
     limit: float = 14.0
     near: float = 0.6
     iterations: int = 500
+
+
+ABOVE_AXIS = Continuation(limit=0.5, near=0.3)
+"""Beside complex ridges: as functions of log Im z the unknowns are analytic for |Im log| < pi/2
+only, and another root lies close to the real axis."""
 
 
 class _Path:
@@ -118,6 +123,8 @@ class _Tracker:
     def follow(self, v: Array, x: Array) -> tuple[Array, Array]:
         """The unknowns at x = 0 from good guesses at x; and where that succeeded."""
         m, count, points = self.method, *v.shape
+        if np.iscomplexobj(v):
+            m = replace(m, limit=min(m.limit, ABOVE_AXIS.limit), near=min(m.near, ABOVE_AXIS.near))
         result, done = np.full_like(v, np.nan), np.zeros(points, dtype=bool)
         place = np.flatnonzero(np.all(np.isfinite(v), axis=0))
         v, goal = v[:, place], x[place]

@@ -428,6 +428,9 @@ def _trace(pencil: Pencil, noise: _Noise, component: int, value: Any) -> TraceOu
     )
 
 
+SMALLEST = sp.Rational(1, 10**100)
+
+
 def fixed_point(
     linearization: Linearization, sizes: Mapping[Any, Any] | None = None
 ) -> FixedPointSystem:
@@ -439,6 +442,13 @@ def fixed_point(
     for key in relative:
         if not is_size(key):
             raise InputError(f"got {key!r} among the sizes; sizes come from dimensions(...)")
+        if relative[key].is_number and not (
+            relative[key].is_real and SMALLEST < relative[key] < 1 / SMALLEST
+        ):
+            raise InputError(
+                f"got the relative size {key} = {sp.N(relative[key], 6)}; sizes are positive, "
+                "between 1e-100 and 1e100"
+            )
     moving = {symbol for value in relative.values() for symbol in value.free_symbols}
     for _, _, variable in linearization.derivatives:
         if variable in moving:

@@ -253,8 +253,10 @@ def start_near(
             [np.ravel(u)[index] for index in core.kept]
             for core, u in zip(compiled.cores, start, strict=True)
         ]
-    smallest = min((float(exact[s]) for _, s, _ in compiled.ridges if s in exact), default=1.0)
-    digits = CLIMB + 3 * max(0, math.ceil(-math.log10(abs(smallest) or 1.0)))
+    smallest = min(
+        (abs(complex(exact[s])) for _, s, _ in compiled.ridges if s in exact), default=1.0
+    )
+    digits = CLIMB + 3 * max(0, math.ceil(-math.log10(smallest or 1.0)))
     if digits > 5 * CLIMB:
         raise ConvergenceError(
             f"no solution on the physical branch found: the ridge {smallest:.1e} is out of reach; "

@@ -392,24 +392,22 @@ class Programs:
 
     @cached_property
     def ridges(self) -> tuple[tuple[int, sp.Symbol, int], ...]:
-        """(place in group a, symbol, sign) of ridges: symbols that enter diagonals of A only.
+        """(place in group a, symbol, sign) of ridges: +-symbol + constant, on diagonals of A only.
 
         Far from the origin in all of them the equations are solved by iteration.
         """
         elsewhere = set().union(*(e.free_symbols for e in self._s.index), set())
-        found = {}
+        found = set()
         for component in self.system.components:
             for e in component.core.deterministic:
                 for symbol in e.coefficient.free_symbols:
-                    sign = {symbol: 1, -symbol: -1}.get(e.coefficient, 0)
-                    if e.row != e.column or not sign or symbol in elsewhere or e.word:
+                    if e.row != e.column or e.word or abs(e.coefficient.diff(symbol)) != 1:
                         elsewhere.add(symbol)
-                    found[symbol] = sign
-        return tuple(
-            (self._a.index[symbol], symbol, sign)
-            for symbol, sign in sorted(found.items(), key=str)
-            if symbol not in elsewhere
-        )
+                    else:
+                        sign = -1 if e.coefficient.could_extract_minus_sign() else 1
+                        found.add((self._a.index[sign * e.coefficient], symbol, sign))
+        ridges = sorted((entry for entry in found if entry[1] not in elsewhere), key=str)
+        return tuple({place: (place, symbol, sign) for place, symbol, sign in ridges}.values())
 
     @cached_property
     def limits(self) -> Program:

@@ -158,6 +158,10 @@ def solve(
     used = [
         _extended(v, s) for s, v in zip(compiled.parameters, compiled.arguments(bound), strict=True)
     ]
+    relative = {value for _, value in compiled.system.sizes}
+    for symbol, v in zip(compiled.parameters, used, strict=True):
+        if symbol in relative and (np.iscomplexobj(v) or np.any(v <= 0)):
+            raise InputError(f"got {symbol} = {v.min():.6g}; a relative size is positive")
     try:
         shape = np.broadcast_shapes(*(v.shape for v in used))
     except ValueError as mismatch:
@@ -188,7 +192,8 @@ def solve(
         near = [u[place] for u in unknowns] if np.isfinite(residual[place]) else None
         found = _refine(compiled.system, exact, nonlinearities, shape, int(place), accuracy, near)
         if found is not None:
-            value[place], residual[place] = found.value, found.residual
+            value[place] = complex(found.value) if np.iscomplexobj(value) else found.value
+            residual[place] = found.residual
             for mine, other in zip(unknowns, found.unknowns, strict=True):
                 mine[place] = other
             converged[place] = refined[place] = True

@@ -65,5 +65,7 @@ def test_ridges_are_alone_on_the_diagonal():
     # Off the diagonal, beside a random matrix, or as a factor it is none.
     assert ridges(base + a * inner) == {("gamma", 1)}
     assert ridges(base - a * inner) == {("gamma", 1)}
+    assert ridges(base + a * Identity(n)) == {("a", 1)}
+    assert ridges(base - a * Identity(n)) == {("a", -1)}
     assert ridges(base + a * S / sp.sqrt(n)) == set()
     assert ridges(base + 2 * a * Identity(n)) == set()

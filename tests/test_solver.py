@@ -163,6 +163,14 @@ def test_values_that_are_no_numbers(bad):
         solve(ATTENTION.system, {**point(1, 1, 0.6, 0.4, [0], [0], [0]), NAMES["gamma"]: bad})
 
 
+@pytest.mark.parametrize("bad", [0, -1, [1, -2], 1j])
+def test_relative_sizes_are_positive(bad):
+    with pytest.raises(InputError, match="a relative size is positive"):
+        solve(COVARIANCE, {c: bad, z: -1})
+    with pytest.raises(InputError, match="sizes are positive"):
+        derive(Trace((Z * Z.T / n + Identity(p)).inverse()) / p, {n: 1, p: -1})
+
+
 def test_missing_values_are_named():
     with pytest.raises(InputError, match="gamma"):
         solve(ATTENTION.system, {NAMES["c"]: 1, NAMES["a_1"]: 0, NAMES["nu"]: 1})

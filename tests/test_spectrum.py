@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from rmtsym import Nonlinearity
+from rmtsym import MODELS, Nonlinearity
+from rmtsym.commands.spectrum import point
 from rmtsym.errors import InputError, UnsupportedError
 from rmtsym.matrices import (
     Deterministic,
@@ -18,7 +19,14 @@ from rmtsym.matrices import (
     Wigner,
     dimensions,
 )
-from rmtsym.spectrum import draw, eigenvalues, spectrum, stieltjes_transform
+from rmtsym.spectrum import draw, eigenvalues, resolvent_matrix, spectrum
+from rmtsym.stieltjes import stieltjes_transform
+
+CLASSICAL = (
+    "anisotropic conjugate-kernel free-sum information-plus-noise inner-product-kernel "
+    "random-features-test random-features-training ridge-bias ridge-variance semicircle "
+    "wishart-product"
+).split()
 
 n, p = dimensions("n p")
 Z, S = Gaussian("Z", n, p), Wigner("S", n)
@@ -90,6 +98,93 @@ def test_it_draws():
     axes = draw(found, eigenvalues(S / sp.sqrt(n), sizes={n: 100}))
     assert axes.get_xlabel() == "eigenvalue"
     assert str(found) == "support: [-2, 2]"
+
+
+@pytest.mark.parametrize("c", ["1e-6", "1/100", "1/2", 1, 2, 100, "1e3", "1e6"])
+def test_marchenko_pastur_at_every_ratio(c):
+    """``p/n = c``: the band holds the mass ``min(1, 1/c)``, however little and far it is."""
+    c = sp.Rational(c)
+    found = spectrum(Z.T * Z / n, {n: 1, p: c})
+    root = float(sp.sqrt(c))
+    ((low, high),) = found.support
+    assert (low, high) == pytest.approx(((1 - root) ** 2, (1 + root) ** 2), rel=2e-9, abs=1e-11)
+    assert found.masses == pytest.approx([float(min(1, 1 / c))], rel=1e-6)
+    atom = float(max(0, 1 - 1 / c))
+    assert found.atoms == ((0.0, pytest.approx(atom, abs=1e-8)),) * (atom > 0)
+
+
+def test_bands_over_decades():
+    scales = [1, 10, 100, 1000]
+    Q = Deterministic("Q", n, SpectralLaw.from_atoms(scales))
+    found = spectrum(Q + S * sp.Rational(1, 1000) / sp.sqrt(n), {n: 1})
+    assert [(a + b) / 2 for a, b in found.support] == pytest.approx(scales, rel=1e-6)
+    assert found.masses == pytest.approx([0.25] * 4, abs=1e-7)
+
+
+def test_bands_on_both_sides_and_an_atom_between():
+    A = Deterministic("A", n, SpectralLaw.from_atoms([-3, 5]))
+    found = spectrum(A + S / (10 * sp.sqrt(n)), {n: 1})
+    assert len(found.support) == 2
+    assert found.support[0][1] < -2 and found.support[1][0] > 4
+    assert found.masses == pytest.approx([0.5, 0.5], abs=1e-7)
+    found = spectrum(A + A, {n: 1})
+    assert found.support == ()
+    assert found.atoms == ((-6.0, 0.5), (10.0, 0.5))
+
+
+@pytest.mark.parametrize("factor", ["1e-12", "1e9"])
+def test_scale_does_not_matter(factor):
+    (low, high), *_ = spectrum(
+        sp.Rational(factor) * Z.T * Z / n, {n: 1, p: sp.Rational(1, 2)}
+    ).support
+    edges = np.array([(1 - 0.5**0.5) ** 2, (1 + 0.5**0.5) ** 2]) * float(factor)
+    assert (low, high) == pytest.approx(edges, rel=1e-9)
+
+
+def test_the_physical_branch_just_above_the_axis():
+    """Between two scales of a covariance the conjugate root is near."""
+    C = Deterministic("C", p, SpectralLaw.from_atoms([1, 4]))
+    m = stieltjes_transform(Z * C * Z.T / n, {n: 1, p: sp.Rational(1, 2)})
+    x = np.linspace(0.2, 7, 200)
+    value = m(x + 0j)
+    assert np.all(value.imag > 0)
+    assert np.max(np.abs(value - m(x + 1e-6j))) < 1e-4
+    f = Nonlinearity("sign(t)")
+    m = stieltjes_transform(
+        OffDiagonal(Entrywise(f, Z.T * Z / sp.sqrt(n))) / sp.sqrt(n), {n: 1, p: sp.Rational(1, 2)}
+    )
+    x = np.linspace(-1, 1, 200)
+    assert np.all(m(x + 0j).imag > 0.1)
+
+
+@pytest.mark.parametrize("name", sorted({"attention", "mixture", *CLASSICAL}))
+def test_masses_of_every_model_add_to_one(name):
+    model = MODELS[name]
+    values, vectors, functions = point(model, None, None, None)
+    sizes = {size: value.subs(values) for size, value in model.sizes}
+    H = resolvent_matrix(model.expression)
+    found = spectrum(H, sizes, values, vectors=vectors, nonlinearities=functions, points=9)
+    rough = (
+        3e-3 if name == "wishart-product" else 1e-6
+    )  # x^(-2/3) at 0: the error of N nodes N^(-2/3)
+    assert sum(found.masses) + sum(w for _, w in found.atoms) == pytest.approx(1, abs=rough)
+
+
+def test_a_spike_far_from_a_narrow_bulk():
+    """``(1 + s)(1 + c/s)`` beyond ``(1 +- sqrt(c))^2``, c = 1e-4 (Baik and Silverstein)."""
+    u, strength = Vector("u", p), 50
+    root = Identity(p) + (sp.sqrt(1 + strength) - 1) * u * u.T
+    found = spectrum(root * Z.T * Z * root / n, {n: 1, p: sp.Rational(1, 10**4)}, vectors={u: [1]})
+    (outlier,) = found.outliers
+    assert outlier.location == pytest.approx((1 + strength) * (1 + 1e-4 / strength), rel=1e-8)
+
+
+def test_misspelt_values_are_refused():
+    s = sp.Symbol("s", real=True)
+    H = S / sp.sqrt(n) + s * Identity(n)
+    assert spectrum(H, {n: 1}, {"s": 1}).support[0] == pytest.approx((-1, 3))
+    with pytest.raises(InputError, match="this spectrum has the parameters s"):
+        spectrum(H, {n: 1}, {"t": 1})
 
 
 def test_bad_input_is_refused():

@@ -28,6 +28,19 @@ def chosen_model(name: str) -> Any:
     raise InputError(f"got the model {name!r}; the models are {', '.join(MODELS)}")
 
 
+def assignments(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
+    """(NAME, VALUE) of every NAME=VALUE; each name once."""
+    pairs: list[tuple[str, str]] = []
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise InputError(f"got {option} {text!r}; write {option} NAME=VALUE")
+        if name in dict(pairs):
+            raise InputError(f"got {option} {name} twice; give it once")
+        pairs.append((name, value))
+    return pairs
+
+
 def point(
     model: Any, f: str | None, settings: list[str] | None, vectors: list[str] | None
 ) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
@@ -42,19 +55,17 @@ def point(
     rows = {v: [exact_number(x) for x in row] for v, row in example.vectors}
     functions = {s: Nonlinearity(text).centred() for s, text in example.nonlinearities}
     symbols = {str(symbol): symbol for symbol in values}
-    for text in settings or []:
-        name, _, value = text.partition("=")
+    for name, value in assignments("--set", settings):
         if name not in symbols:
             raise InputError(
-                f"got --set {text!r}; {model.name} has the parameters {', '.join(symbols)}"
+                f"got --set {name}; {model.name} has the parameters {', '.join(symbols)}"
             )
         values[symbols[name]] = exact_number(value)
     known = {str(v): v for v in walk(model.expression) if isinstance(v, Vector) and v in rows}
-    for text in vectors or []:
-        name, _, value = text.partition("=")
+    for name, value in assignments("--vector", vectors):
         if name not in known:
             raise InputError(
-                f"got --vector {text!r}; {model.name} has the vectors {', '.join(known) or 'none'}"
+                f"got --vector {name}; {model.name} has the vectors {', '.join(known) or 'none'}"
             )
         rows[known[name]] = vector(f"--vector {name}", value)
     if len({len(row) for row in rows.values()}) > 1:
@@ -80,9 +91,9 @@ def spectrum(
     output: Picture = None,
 ) -> None:
     """Density, edges, atoms and outliers of a model's matrix; -o draws them over a histogram."""
-    from rmtsym.matrices import Vector
+    from rmtsym.matrices import Iid, Vector
     from rmtsym.plot import picture_format, save
-    from rmtsym.rewriting import free_symbols
+    from rmtsym.rewriting import free_symbols, walk
     from rmtsym.spectrum import draw, eigenvalues, resolvent_matrix
     from rmtsym.spectrum import spectrum as spectrum_of
 
@@ -94,7 +105,10 @@ def spectrum(
     values, rows, functions = point(model, f, settings, vectors)
     H = resolvent_matrix(model.expression)
     sizes = dict(model.sizes)
-    own = {s: v for s, v in values.items() if s in free_symbols(H)}
+    used = free_symbols(H) | {
+        s for x in walk(H) if isinstance(x, Iid) for s in x.kurtosis.free_symbols
+    }
+    own = {s: v for s, v in values.items() if s in used}
     relative = {s: v.subs(values) if hasattr(v, "subs") else v for s, v in sizes.items()}
     signals = [v for v in rows if isinstance(v, Vector) and v.size == H.shape[0]]
     found = spectrum_of(H, relative, own, vectors=rows, nonlinearities=functions, signals=signals)
