@@ -160,8 +160,9 @@ def solve(
     ]
     relative = {value for _, value in compiled.system.sizes}
     for symbol, v in zip(compiled.parameters, used, strict=True):
-        if symbol in relative and (np.iscomplexobj(v) or np.any(v <= 0)):
-            raise InputError(f"got {symbol} = {v.min():.6g}; a relative size is positive")
+        wrong = np.ravel(v)[np.ravel((v.real <= 0) | (v.imag != 0))]
+        if symbol in relative and wrong.size:
+            raise InputError(f"got {symbol} = {wrong[0]:.6g}; a relative size is positive")
     try:
         shape = np.broadcast_shapes(*(v.shape for v in used))
     except ValueError as mismatch:
