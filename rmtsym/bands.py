@@ -21,6 +21,7 @@ is found is taken out of m, and the search goes on until the masses add to 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,7 +39,7 @@ TINY = 1e-8
 """What is closer to 0 than this share of the scale is at 0."""
 UNEVEN = 1.0471975511965976
 """No point of the search is a round number, where an atom may be."""
-NODES = (225, 675, 2025)
+NODES = (222, 666, 1998)
 """Points over a band, for its mass and its gaps; more where a third of them gives another mass."""
 
 
@@ -181,18 +182,11 @@ def _bands(m: Transform, x: float, step: float) -> list[Band]:
     pending, bands = [(low, high)], []
     while pending:
         low, high = pending.pop()
-        for count in NODES:
-            angles = (np.arange(count) + 0.5) * np.pi / count
-            nodes = (low + high) / 2 - (high - low) / 2 * np.cos(angles)
-            value = m(nodes.astype(complex))
-            inside = np.concatenate([[True], _positive(value), [True]])
-            weights = value.imag * np.sin(angles) * (high - low) / 2 / count
-            band = Band(float(low), float(high), nodes, weights)
-            if not inside.all() or band.doubt < MISSED / 2:
-                break
+        band, inside = _measured(m, float(low), float(high))
         if inside.all():
             bands.append(band)
             continue
+        nodes, inside = band.nodes, np.concatenate([[True], inside, [True]])
         marks = np.concatenate([[low], nodes, [high]])
         leave = np.flatnonzero(inside[:-1] & ~inside[1:])
         enter = np.flatnonzero(~inside[:-1] & inside[1:])
@@ -201,6 +195,30 @@ def _bands(m: Transform, x: float, step: float) -> list[Band]:
         pieces = zip([low, *starts], [*ends, high], strict=True)
         pending += [(a, b) for a, b in pieces if b - a > NARROW * max(abs(a), abs(b))]
     return bands
+
+
+def _measured(m: Transform, low: float, high: float) -> tuple[Band, Array]:
+    """The band between two edges, and which of its nodes lie inside.
+
+    Chebyshev nodes suit edges like ``x^(+-1/2)``; where they do not do, the density may be singular
+    at 0 too, and the band is taken in two parts.
+    """
+    plans = [(count, [low, high]) for count in NODES]
+    if min(-low, high) > 1e-6 * (high - low):
+        plans.append((NODES[-1] // 2, [low, 0.0, high]))
+    tried = []
+    for count, ends in plans:
+        angles = (np.arange(count) + 0.5) * np.pi / count
+        middles, halves = np.array([((a + b) / 2, (b - a) / 2) for a, b in pairwise(ends)]).T
+        nodes = np.ravel(middles[:, None] - halves[:, None] * np.cos(angles))
+        value = m(nodes.astype(complex))
+        weights = value.imag * np.ravel(halves[:, None] * np.sin(angles)) / count
+        band, inside = Band(low, high, nodes, weights), _positive(value)
+        tried.append((band.doubt, band, inside))
+        if band.doubt < MISSED / 2 or not inside.all():
+            return band, inside
+    _, band, inside = min(tried, key=lambda entry: entry[0])
+    return band, inside
 
 
 def _edges(m: Transform, inner: Array, outer: Array) -> Array:

@@ -132,6 +132,29 @@ def test_bands_on_both_sides_and_an_atom_between():
     assert found.atoms == ((-6.0, 0.5), (10.0, 0.5))
 
 
+def test_bands_that_touch_or_nearly_do():
+    """At +-1 two semicircles of mass 1/2 touch in a cusp, at +-1.01 a gap of 0.04 % is left."""
+    touching = spectrum(
+        Deterministic("A", n, SpectralLaw.from_atoms([-1, 1])) + S / sp.sqrt(n), {n: 1}
+    )
+    ((low, high),) = touching.support
+    assert (low, high) == pytest.approx((-(6.75**0.5), 6.75**0.5), rel=1e-6)
+    far = sp.Rational(101, 100)
+    A = Deterministic("A", n, SpectralLaw.from_atoms([-far, far]))
+    parted = spectrum(A + S / sp.sqrt(n), {n: 1})
+    (_, left), (right, _) = parted.support
+    assert (left, right) == pytest.approx((-0.00108237, 0.00108237), rel=1e-4)
+    assert parted.masses == pytest.approx([0.5, 0.5], abs=1e-6)
+
+
+def test_a_density_infinite_inside_its_band():
+    """``|x|^(-1/3)`` at 0 in the difference of two Wishart matrices of ratio 1/2."""
+    Y = Gaussian("Y", n, p)
+    found = spectrum((Z * Z.T - Y * Y.T) / n, {n: 1, p: sp.Rational(1, 2)})
+    assert found.support[0] == pytest.approx((-(6.75**0.5), 6.75**0.5), rel=1e-6)
+    assert found.masses == pytest.approx([1], abs=1e-4)
+
+
 @pytest.mark.parametrize("factor", ["1e-12", "1e9"])
 def test_scale_does_not_matter(factor):
     (low, high), *_ = spectrum(
