@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import importlib.util
 import sys
 import traceback
 from pathlib import Path
@@ -22,7 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
         parser.error(f"got {', '.join(unknown)}; the documents are {', '.join(NAMES)}")
-    options.output.mkdir(parents=True, exist_ok=True)
+    if importlib.util.find_spec("latex2mathml") is None:
+        parser.error("HTML needs latex2mathml: python -m pip install latex2mathml")
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"cannot write {options.output}: {error.strerror}")
     failed, total = [], 0.0
     for name in options.names or NAMES:
         try:

@@ -138,7 +138,8 @@ def spectrum(
     shown = [f"{symbol} = {value}" for symbol, value in values.items() if str(symbol) != "gamma"]
     shown += [f"{v} = ({', '.join(map(str, row))})" for v, row in rows.items()]
     shown += [f"{symbol} = {g.name}" for symbol, g in functions.items()]
-    typer.echo("at " + "; ".join(shown))
+    if shown:
+        typer.echo("at " + "; ".join(shown))
     typer.echo(str(found))
     if output is not None:
         typer.echo(f"picture: {output}")
