@@ -57,10 +57,12 @@ __all__ = ["Outlier", "Spectrum", "draw", "eigenvalues", "resolvent_matrix", "sp
 
 @dataclass(frozen=True)
 class Outlier:
-    """An isolated eigenvalue and the squared overlaps of its unit eigenvector with the signals."""
+    """An isolated eigenvalue; the squared overlaps of its unit eigenvector, or of its eigenspace
+    where the ``multiplicity`` is not 1, with the signals."""
 
     location: float
     overlaps: dict[str, float] = field(default_factory=dict)
+    multiplicity: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +84,9 @@ class Spectrum:
         lines.append("support: " + (bands or "none (atoms only)"))
         for outlier in self.outliers:
             overlaps = ", ".join(f"|<{v}, .>|^2 = {x:.6g}" for v, x in outlier.overlaps.items())
-            lines.append(f"outlier: {outlier.location:.6g}" + (f" ({overlaps})" * bool(overlaps)))
+            times = f", {outlier.multiplicity} times" if outlier.multiplicity > 1 else ""
+            shown = f" ({overlaps})" if overlaps else ""
+            lines.append(f"outlier: {outlier.location:.6g}{times}{shown}")
         return "\n".join(lines)
 
 
@@ -134,7 +138,8 @@ def spectrum(
     pieces = [_chebyshev(a, b, points) for a, b in support]
     grid = np.unique(np.concatenate(pieces)) if pieces else np.zeros(0)
     density = np.maximum(np.imag(m(grid)), 0) / np.pi
-    locations = _outliers(m, support)
+    isolated = _outliers(m, support)
+    locations = [x for x, _ in isolated]
     overlaps: list[dict[str, float]] = [{} for _ in locations]
     known = parameter_values(m.system, values, vectors, nonlinearities)
     marks = [*(x for x, _ in measure.atoms), *(edge for edges in support for edge in edges)]
@@ -142,7 +147,7 @@ def spectrum(
         found = _overlaps(H, v, sizes, known, locations, marks, vectors, m.scale)
         for entry, value in zip(overlaps, found, strict=True):
             entry[v.name] = value
-    outliers = tuple(Outlier(x, o) for x, o in zip(locations, overlaps, strict=True))
+    outliers = tuple(Outlier(x, o, k) for (x, k), o in zip(isolated, overlaps, strict=True))
     return Spectrum(
         tuple((float(f"{x:.10g}"), float(f"{w:.9g}")) for x, w in measure.atoms),
         support,
@@ -164,7 +169,7 @@ def _chebyshev(a: float, b: float, count: int) -> Array:
 
 
 def _spike_determinant(m: StieltjesTransform, x: Array) -> Array:
-    """det (C - V G U) at real x off the support, scaled to 1 at infinity; nan inside."""
+    """det (C - V G U) at x off the support, Im x >= 0, scaled to 1 at infinity."""
     (index,) = (k for k, o in enumerate(m.system.limits) if isinstance(o, BilinearOutput))
     limit = m.system.limits[index]
     assert isinstance(limit, BilinearOutput)
@@ -173,11 +178,12 @@ def _spike_determinant(m: StieltjesTransform, x: Array) -> Array:
     return cast(Array, np.linalg.det(small))
 
 
-def _outliers(m: StieltjesTransform, support: tuple[tuple[float, float], ...]) -> tuple[float, ...]:
+def _outliers(
+    m: StieltjesTransform, support: tuple[tuple[float, float], ...]
+) -> list[tuple[float, int]]:
+    """(location, multiplicity) of the zeros of the spikes' determinant off the support."""
     if not support or not any(isinstance(o, BilinearOutput) for o in m.system.limits):
-        return ()
-    from scipy.optimize import brentq
-
+        return []
     scale = max(b for _, b in support) - min(a for a, _ in support)
     farthest = 1e4 * max(abs(x) for edges in support for x in edges)
     away = np.geomspace(1e-7 * scale, farthest, 400)
@@ -185,22 +191,59 @@ def _outliers(m: StieltjesTransform, support: tuple[tuple[float, float], ...]) -
     for (_, a), (b, _) in pairwise(support):
         angles = (np.arange(300) + 0.5) * np.pi / 300
         pieces.append((a + b) / 2 - (b - a) / 2 * np.cos(angles))
+    zeros: list[float] = []
+    for x in sorted(x for piece in pieces for x in _sign_changes(m, piece)):
+        if not zeros or x - zeros[-1] > 1e-6 * scale:
+            zeros.append(x)
+    edges = [x for band in support for x in band]
     found = []
-    for piece in pieces:
-        value = _spike_determinant(m, piece)
-        real = np.where(np.abs(value.imag) < 1e-6 * np.abs(value) + 1e-12, value.real, np.nan)
-        with np.errstate(invalid="ignore"):
-            jumps = np.flatnonzero(real[1:] * real[:-1] < 0)
-        for jump in jumps:
-            x = brentq(
-                lambda x: float(_spike_determinant(m, np.array([x]))[0].real),
-                piece[jump],
-                piece[jump + 1],
-                xtol=1e-13 * scale,
-            )
-            if abs(_spike_determinant(m, np.array([x]))[0]) < 1:  # a zero, not a pole
-                found.append(float(x))
-    return tuple(sorted(found))
+    for x in zeros:
+        gap = min(abs(x - y) for y in (*edges, *zeros) if y != x)
+        multiplicity = _multiplicity(m, x, gap / 2)
+        if multiplicity > 0:  # a pole has a negative one
+            found.append((x, multiplicity))
+    return found
+
+
+def _sign_changes(m: StieltjesTransform, grid: Array) -> list[float]:
+    """Where the determinant changes sign, or touches zero as it does at two equal outliers."""
+    from scipy.optimize import brentq, minimize_scalar
+
+    def at(x: float) -> float:
+        return float(_spike_determinant(m, np.array([x]))[0].real)
+
+    value = _spike_determinant(m, grid)
+    real = np.where(np.abs(value.imag) < 1e-6 * np.abs(value) + 1e-12, value.real, np.nan)
+    with np.errstate(invalid="ignore"):
+        signs, size = np.sign(real), np.abs(real)
+        dips = np.flatnonzero(
+            (size[1:-1] <= size[:-2]) & (size[1:-1] < size[2:]) & (np.abs(np.diff(signs, 2)) == 0)
+        )
+        brackets = [(grid[k], grid[k + 1]) for k in np.flatnonzero(signs[1:] * signs[:-1] < 0)]
+    found = []
+    for k in dips:
+        low, high, sign = grid[k], grid[k + 2], signs[k]
+        lowest = minimize_scalar(
+            lambda x, sign=sign: sign * at(x),
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 1e-10 * (high - low)},
+        )
+        if lowest.fun < 0:
+            brackets += [(low, lowest.x), (lowest.x, high)]
+        elif lowest.fun < 1e-8 * min(size[k], size[k + 2]):
+            found.append(float(lowest.x))
+    for low, high in brackets:
+        tiny = 1e-14 * (abs(low) + abs(high))
+        found.append(float(brentq(at, low, high, xtol=tiny, maxiter=1000)))
+    return found
+
+
+def _multiplicity(m: StieltjesTransform, x: float, radius: float) -> int:
+    """The winding of the determinant about x: twice its turn along the upper half of a circle."""
+    z = x + radius * np.exp(1j * np.linspace(0, np.pi, 49))
+    turn = np.unwrap(np.angle(_spike_determinant(m, z)))
+    return round(float(turn[-1] - turn[0]) / np.pi)
 
 
 def _overlaps(

@@ -202,6 +202,27 @@ def test_a_spike_far_from_a_narrow_bulk():
     assert outlier.location == pytest.approx((1 + strength) * (1 + 1e-4 / strength), rel=1e-8)
 
 
+@pytest.mark.parametrize("second", [1.5, 1.4999, 1.4999999])
+def test_equal_and_nearly_equal_spikes(second):
+    """``theta + 1/theta``, theta = |v|^2: twice for two vectors of the same length."""
+    u, v = Vector("u", n), Vector("v", n)
+    H = S / sp.sqrt(n) + u * u.T + v * v.T
+    found = spectrum(H, {n: 1}, vectors={u: [1.5, 0], v: [0, second]}, signals=[u], points=9)
+    expected = sorted(theta + 1 / theta for theta in (1.5**2, second**2))
+    listed = [o.location for o in found.outliers for _ in range(o.multiplicity)]
+    assert listed == pytest.approx(expected, rel=1e-6)
+    assert sum(o.overlaps["u"] for o in found.outliers) == pytest.approx(1 - 1.5**-4, rel=1e-8)
+
+
+def test_three_equal_spikes():
+    vectors = [Vector(f"v_{k}", n) for k in range(3)]
+    H = S / sp.sqrt(n) + sum((v * v.T for v in vectors[1:]), vectors[0] * vectors[0].T)
+    rows = {v: list(2.0 * row) for v, row in zip(vectors, np.eye(3), strict=True)}
+    (outlier,) = spectrum(H, {n: 1}, vectors=rows, points=9).outliers
+    assert outlier.multiplicity == 3
+    assert outlier.location == pytest.approx(4.25, rel=1e-5)
+
+
 def test_misspelt_values_are_refused():
     s = sp.Symbol("s", real=True)
     H = S / sp.sqrt(n) + s * Identity(n)

@@ -127,7 +127,12 @@ def spectrum(
                 "atoms": [{"location": x, "mass": w} for x, w in found.atoms],
                 "support": [[float(a), float(b)] for a, b in found.support],
                 "outliers": [
-                    {"location": float(o.location), "overlaps": o.overlaps} for o in found.outliers
+                    {
+                        "location": float(o.location),
+                        "multiplicity": o.multiplicity,
+                        "overlaps": o.overlaps,
+                    }
+                    for o in found.outliers
                 ],
                 "grid": [float(x) for x in found.grid],
                 "density": [float(x) for x in found.density],
